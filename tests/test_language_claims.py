@@ -11,6 +11,7 @@ import pytest
 from support.local import local_session
 from support.running import run_script
 
+from stqsh.client.results import Answer, Message
 from stqsh.lang.errors import NotSupportedError
 
 Play = Callable[..., list[dict[str, Any]]]
@@ -99,8 +100,6 @@ def test_infinities_that_a_row_computes_are_ordered_as_null_in_every_answer(
 @pytest.mark.parametrize(
     ("options", "rest", "what"),
     [
-        ("", " NEAREST 2 TO (0, 0)", ", of the nearest neighbours"),
-        ("", " NEAREST 2 TO (0, 0) ORDER BY v LIMIT 1", ", of the nearest neighbours"),
         (", dwell => 1 s", "", " together with dwell"),
     ],
 )
@@ -168,3 +167,19 @@ def test_now_has_moved_on_at_the_closing_refresh_though_the_neighbours_are_the_s
     ]
     assert updates[-1]["why"] == "left"
     assert [line["row"] for line in lines if "statement" in line] == [{"fresh": False}]
+
+
+def test_a_text_in_double_quotes_is_said_to_be_one(tmp_path: Path) -> None:
+    file = tmp_path / "cars.csv"
+    file.write_text("id,x,y,t\na,1,2,2025-06-14\nb,2,2,2025-06-14\n", encoding="utf-8")
+    with local_session(tmp_path) as session:
+        session.execute(f"CREATE MOVING STREAM cars FROM FILE '{file}' PLANAR; RUN;")
+        note, answer = session.execute('SELECT x FROM cars WHERE id = "a";')
+        [of_file] = session.execute(f"SELECT x FROM '{file}' WHERE id = \"a\";")
+    assert isinstance(note, Message)
+    assert isinstance(answer, Answer)
+    assert isinstance(of_file, Answer)
+    assert note.text == "'a' is a text: cars has no column of that name"
+    assert answer.table.to_pylist() == [{"x": 1.0}]
+    assert of_file.table.to_pylist() == [{"x": 1.0}]
+    assert of_file.remark.startswith("'a' is a text: ")

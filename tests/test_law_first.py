@@ -15,6 +15,7 @@ FEATURES = {
     "rectangles": frozenset(),
     "circles": frozenset({"circles", "nearest", "expressions"}),
     "polygons": frozenset({"polygons", "inside", "events"}),
+    "around": frozenset({"around", "circles", "nearest"}),
     "texts": frozenset({"events", "text"}),
     "joins": frozenset({"joins", "expressions", "text"}),
     "all": frozenset({"circles", "polygons", "inside", "events", "text", "joins", "expressions", "nearest"}),

@@ -16,6 +16,8 @@ FEATURES: dict[str, frozenset[str]] = {
     "polygons": frozenset({"polygons", "inside", "events"}),
     "neighbours": frozenset({"nearest"}),
     "neighbours among events": frozenset({"nearest", "events", "text"}),
+    "around": frozenset({"around", "circles", "inside"}),
+    "neighbours around": frozenset({"around", "nearest", "expressions"}),
     "texts": frozenset({"events", "text"}),
     "joins": frozenset({"joins", "expressions", "text"}),
     "dwell": frozenset({"dwell", "circles", "polygons", "events"}),

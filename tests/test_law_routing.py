@@ -19,7 +19,7 @@ from support.routed import REPLAY, WAYS, Routed, Way, events
 from support.strategies import cases
 from support.strategies.first import first_cases
 from support.strategies.groups import group_cases
-from support.strategies.refreshes import refreshed_cases
+from support.strategies.refreshes import refreshed_cases, refreshed_rows
 from support.strategies.routing import Routing, changing, early, splitting, worded
 
 from stqsh.core.retention import object_retention
@@ -49,6 +49,7 @@ MOVING = {
     "nearest": frozenset({"nearest", "circles"}),
     "texts": frozenset({"text", "joins", "expressions"}),
     "dwell": frozenset({"dwell", "circles", "inside", "changes"}),
+    "around": frozenset({"around", "circles", "nearest", "dwell"}),
 }
 
 
@@ -221,3 +222,24 @@ def test_changes_of_the_routing_change_no_refresh(
     case = data.draw(drawn)
     with REPLAY.run(case, routing) as routed:
         assert read_groups(routed.engine, case) == run_refreshes(case)
+
+
+@share(6)
+@pytest.mark.usefixtures("eager_forgetting")
+@pytest.mark.parametrize("features", MOVING.values(), ids=MOVING)
+@given(st.data(), changing)
+def test_objects_that_cross_between_refreshes_change_no_row(
+    way: Way, features: frozenset[str], data: st.DataObject, routing: Routing
+) -> None:
+    with way.run(data.draw(movements(refreshed_rows(features))), routing) as routed:
+        has_the_oracles_updates(routed)
+
+
+@share(6)
+@pytest.mark.parametrize("features", EVENTS.values(), ids=EVENTS)
+@given(st.data(), changing)
+def test_changes_of_the_routing_change_no_row_at_refreshes(
+    way: Way, features: frozenset[str], data: st.DataObject, routing: Routing
+) -> None:
+    with way.run(data.draw(way.events(refreshed_rows(features))), routing) as routed:
+        has_the_oracles_updates(routed)

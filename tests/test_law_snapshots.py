@@ -16,7 +16,8 @@ from support.strategies import EVERY, cases, cut, cuts, looks, slots
 from support.strategies.first import first_cases
 from support.typed import snapshot_spec
 
-from stqsh.core.snapshots.select import focal, nothing, part, whole
+from stqsh.client.read.slot_answers import placed
+from stqsh.core.snapshots.select import nothing, part, whole
 
 Rows = list[dict[str, Any]]
 
@@ -69,8 +70,8 @@ def direct(engine: memory.MemoryEngine, case: Case, asked: Spec) -> Rows:
     """The answer from the slots' states."""
     select = engine.renamed(asked)
     states, spec = engine.states(), snapshot_spec(select)
-    places = [place for state in states if (place := focal(state, spec)) is not None]
-    shares = [part(state, spec, places[0] if places else None) for state in states]
+    spec, place = placed(states, spec)
+    shares = [part(state, spec, place) for state in states]
     return merged([share for share in shares if share is not None], case, select)
 
 

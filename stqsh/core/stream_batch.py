@@ -274,7 +274,7 @@ def _stream_batch(state: SlotState, spec: StreamSpec, piece: BatchPiece, clock: 
 
 def _know_focals(focal: ObjectTable, commands: QueryCommands) -> None:
     """Give every focal object of a new query its row in the table, before versions are numbered."""
-    focal.intern(commands.registered.moving(focal.key_type)[1])
+    focal.intern(commands.registered.focal_keys(focal.key_type))
 
 
 def _seeds_apart(

@@ -7,13 +7,13 @@ a snapshot: structs cost it nothing there, and they decode faster than nested li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from stqsh.spec.functions import FUNCTIONS
-from stqsh.spec.region import CircleSpec, NamedRegionSpec, PolygonSpec, Region
+from stqsh.spec.region import MOVING, CircleSpec, Key, NamedRegionSpec, Place, PolygonSpec, Region
 
 Value: TypeAlias = bool | int | float | str | None
 Match: TypeAlias = Literal["all", "any"]
@@ -45,10 +45,16 @@ class ColumnExpr(ExprBase, frozen=True, tag="col"):
 
 
 class JoinExpr(ExprBase, frozen=True, tag="join"):
-    """The column `wanted` of the row of a table whose key equals the stream's `column`; NULL without one."""
+    """The column `wanted` of the row of a table whose key equals `column`; NULL without one.
+
+    Attributes:
+        table: the id of the table.
+        column: a column of the stream, or one of a table that is joined before this one.
+        wanted: a column of the table.
+    """
 
     table: int
-    column: str
+    column: str | JoinExpr
     wanted: str
 
 
@@ -217,7 +223,7 @@ class RegionOfExpr(ExprBase, frozen=True, tag="region_of"):
 
 
 class InsideExpr(ExprBase, frozen=True, tag="inside"):
-    """Whether the location is in a stationary region."""
+    """Whether the location is in a region; one that moves is empty while its focal object is absent."""
 
     region: Region
 
@@ -250,10 +256,11 @@ class AmongExpr(ExprBase, frozen=True, tag="among"):
 class InsideEachExpr(ExprBase, frozen=True, tag="inside_each"):
     """Whether the location is in a separate region for each row; only templates have it.
 
-    `operands` are x1, y1, x2, y2 of a "rect", x, y, radius of a "circle", the member of an "area".
+    `operands` are x1, y1, x2, y2 of a "rect", x, y, radius of a "circle", the member of an "area"; x, y of
+    the focal object and the width and height of a "moving_rect", or the radius of a "moving_circle".
     """
 
-    type: Literal["rect", "circle", "area"]
+    type: Literal["rect", "circle", "area", "moving_rect", "moving_circle"]
     operands: tuple[ColumnExpr, ...]
     area: int = 0
 
@@ -362,6 +369,23 @@ def areas_of(expr: Expr | None) -> set[int]:
     kinds = NamedRegionSpec | CircleSpec | PolygonSpec
     named = {region.area for region in regions if isinstance(region, kinds)}
     return sets | {area for area in named if area is not None}
+
+
+def focal_keys_in(expr: Expr | None) -> tuple[Key, ...]:
+    """Return the keys of the focal objects of an expression's regions, each once, in order."""
+    regions = [node.region for node in find_nodes(expr, InsideExpr)]
+    return tuple(dict.fromkeys(region.focal for region in regions if isinstance(region, MOVING)))
+
+
+def located(expr: Expr, places: Mapping[Key, Place]) -> Expr:
+    """Return an expression whose moving regions are where their focal objects are; others are absent."""
+
+    def placed(node: Expr) -> Expr | None:
+        if isinstance(node, InsideExpr) and isinstance(node.region, MOVING):
+            return InsideExpr(msgspec.structs.replace(node.region, at=places.get(node.region.focal)))
+        return None
+
+    return rewrite(expr, placed)
 
 
 def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:

@@ -11,8 +11,8 @@ from msgspec import UNSET, Raw, Struct, UnsetType, ValidationError
 from msgspec.json import Decoder
 
 from stqsh.errors import OtherVersionError
-from stqsh.spec.query import Place, QuerySpec, SnapshotSpec, read_spec
-from stqsh.spec.region import Key
+from stqsh.spec.query import QuerySpec, SnapshotSpec, read_spec
+from stqsh.spec.region import Key, Place
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.sink import SinkSpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
@@ -71,7 +71,8 @@ class QueryBlock(Struct, frozen=True, omit_defaults=True):
         count: the number of queries; their ids are consecutive.
         example: the spec of the first query.
         template: the JSON of the `QueryTemplate`.
-        focal: the keys of the focal objects, if the queries have different ones.
+        focal: the keys of the focal objects of their regions, if the queries have different ones.
+        around: the keys of those of the regions in each query's condition, if these differ.
     """
 
     first: int
@@ -80,6 +81,7 @@ class QueryBlock(Struct, frozen=True, omit_defaults=True):
     example: QuerySpec
     template: Raw
     focal: tuple[Key, ...] = ()
+    around: tuple[tuple[Key, ...], ...] = ()
 
 
 class StreamRouted(NamedEntry, frozen=True):
@@ -174,10 +176,12 @@ class RecordsFound(Struct, frozen=True):
 class SnapshotAsked(Struct, frozen=True, omit_defaults=True, rename={"asked_first": "for"}):
     """A snapshot SELECT.
 
-    A snapshot whose region moves is asked twice: first where its focal object is, then with that place.
+    A snapshot with regions that move is asked twice: first where their focal objects are, then with these
+    places; those in its condition are then part of the spec.
 
     Attributes:
-        place: where the focal object is, None while it is absent; unset in the first question.
+        place: where the focal object of its own region is, None while it is absent and if there is none;
+            unset in the first question.
         asked_first: the number of the first question's row, in the second one.
     """
 

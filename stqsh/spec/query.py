@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from stqsh.spec.aggregate import AggregateSpec
-from stqsh.spec.expression import Expr
-from stqsh.spec.region import Key, Region, RegionBase
-
-Place: TypeAlias = tuple[float, float]
+from stqsh.spec.expression import Expr, JoinExpr, focal_keys_in, located
+from stqsh.spec.region import Key, Place, Region, RegionBase
 
 
 class SelectColumn(msgspec.Struct, frozen=True, array_like=True):
@@ -41,21 +40,49 @@ class FirstSpec(msgspec.Struct, frozen=True, omit_defaults=True):
         limit: LIMIT.
         each_step: whether the order, or what is shown, may change in steps without records.
         timed: what is shown and reads NOW, of a query with `changes`.
+        sync_us: the duration between refreshes, µs; None to follow every step.
+        window_us: the age of the oldest record that counts at a refresh, µs; None for all.
     """
 
     order: tuple[OrderColumn, ...]
     limit: int
     each_step: bool = False
     timed: tuple[Expr, ...] = ()
+    sync_us: int | None = None
+    window_us: int | None = None
 
 
-class JoinSpec(msgspec.Struct, frozen=True):
-    """A join with the row of a table whose `key` equals the stream's `column`."""
+class JoinSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A join with the row of a table whose `key` equals a column.
+
+    Attributes:
+        table, table_id: the name and the id of the table.
+        key: its key.
+        column: a column of the stream, or one of a table that is joined before this one.
+        further: the joins after the first one, in order; only the first one has them, so that the JSON of
+            queries with one join stays as it was.
+    """
 
     table: str
     table_id: int
     key: str
-    column: str
+    column: str | JoinExpr
+    further: tuple[JoinSpec, ...] = ()
+
+
+def _all_joins(join: JoinSpec | None) -> tuple[JoinSpec, ...]:
+    return () if join is None else (join, *join.further)
+
+
+def join_texts(query: QuerySpec | SnapshotSpec) -> tuple[str, ...]:
+    """Return each join of a query as a text, such as `favourites on oid = oid`."""
+    joins = query.joins
+    names = {join.table_id: join.table for join in joins}
+
+    def by(column: str | JoinExpr) -> str:
+        return column if isinstance(column, str) else f"{names[column.table]}.{column.wanted}"
+
+    return tuple(f"{join.table} on {join.key} = {by(join.column)}" for join in joins)
 
 
 class QueryOptions(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -97,6 +124,18 @@ class SlotQuery(msgspec.Struct, frozen=True, kw_only=True):
     aggregates: AggregateSpec | None = None
     first: FirstSpec | None = None
 
+    @property
+    def sync_us(self) -> int | None:
+        """The duration between refreshes, µs; None for a query that follows every step."""
+        shown = self.aggregates or self.first
+        return None if shown is None else shown.sync_us
+
+    @property
+    def window_us(self) -> int | None:
+        """The age of the oldest record that counts at a refresh, µs; None for all."""
+        shown = self.aggregates or self.first
+        return None if shown is None else shown.window_us
+
 
 class QuerySpec(SlotQuery, frozen=True, kw_only=True):
     """A continuous query.
@@ -112,6 +151,17 @@ class QuerySpec(SlotQuery, frozen=True, kw_only=True):
     join: JoinSpec | None = None
     areas: tuple[int, ...] = ()
     name: str = ""
+
+    @property
+    def joins(self) -> tuple[JoinSpec, ...]:
+        """The joins with tables, in order."""
+        return _all_joins(self.join)
+
+
+def focal_keys(query: SlotQuery | SnapshotSpec) -> tuple[Key, ...]:
+    """Return the keys of the objects with which regions of a query or its condition move, each once."""
+    own = query.region.focal_key
+    return tuple(dict.fromkeys([*([] if own is None else [own]), *focal_keys_in(query.condition)]))
 
 
 def slot_query(query: QuerySpec) -> SlotQuery:
@@ -138,6 +188,7 @@ class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
         aggregates: other aggregates, with their own ORDER BY and LIMIT.
         order: ORDER BY.
         limit: the maximum number of rows.
+        window_us: the age of the oldest record that counts, µs; None for all. Aggregates have their own.
         measure: requests the cost of the query with this id, or of the snapshot itself (0), not an answer.
     """
 
@@ -156,7 +207,13 @@ class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
     aggregates: AggregateSpec | None = None
     order: tuple[OrderColumn, ...] = ()
     limit: int | None = None
+    window_us: int | None = None
     measure: int | None = None
+
+    @property
+    def joins(self) -> tuple[JoinSpec, ...]:
+        """The joins with tables, in order."""
+        return _all_joins(self.join)
 
     @property
     def adds_up(self) -> bool:
@@ -167,13 +224,30 @@ class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
 BoundQuery: TypeAlias = QuerySpec | SnapshotSpec
 
 
+_Bound = TypeVar("_Bound", QuerySpec, SnapshotSpec, BoundQuery)
+
+
+def at_places(query: _Bound, places: Mapping[Key, Place]) -> tuple[_Bound, Place | None]:
+    """Return a query with the regions of its condition where their focal objects are, and its own centre.
+
+    Args:
+        query: the query.
+        places: where focal objects are, by key, without those that are absent.
+    """
+    condition, own = query.condition, query.region.focal_key
+    if focal_keys_in(condition):
+        assert condition is not None, "it has regions"
+        query = msgspec.structs.replace(query, condition=located(condition, places))
+    return query, None if own is None else places.get(own)
+
+
 class AskSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A snapshot as a question to the slots.
 
     Attributes:
         ask: the number of the answer.
-        place: where the focal object is, None while it is absent. If it is unset, the slots are asked for
-            that place first.
+        place: where the focal object of the snapshot's region is, None while it is absent. If it is unset,
+            the slots are asked first where all focal objects are.
     """
 
     ask: int
@@ -226,12 +300,15 @@ class QueryKindEntry:
         unsupported: the options that its queries cannot have, each with the text of the error.
         is_resent: whether a query that is resumed gets its whole answer again, so that it does not matter
             which slots have sent what.
+        remembers: whether its queries remember which objects they have sent, so that a stream that is
+            repartitioned evaluates them over its copy by key.
     """
 
     name: str
     depends_on_slots: bool = False
     unsupported: dict[str, str] = field(default_factory=dict)
     is_resent: bool = False
+    remembers: bool = False
 
 
 RANGE = QueryKindEntry("range")
@@ -251,6 +328,12 @@ FIRST = QueryKindEntry(
     "first",
     unsupported={"dwell": "dwell on queries with LIMIT"},
 )
+REFRESHED_FIRST = QueryKindEntry(
+    "refreshed_first", unsupported={"dwell": "dwell together with SYNC or WINDOW"}, remembers=True
+)
+REFRESHED_NEAREST_FIRST = QueryKindEntry(
+    "refreshed_nearest_first", True, {"dwell": "dwell on the nearest neighbours"}, remembers=True
+)
 
 RECORDS = QueryKindEntry("records")
 """The kind of FOLLOW, which no SELECT has."""
@@ -265,6 +348,8 @@ BUILT_IN = {
         REFRESHED_NEAREST,
         FIRST,
         NEAREST_FIRST,
+        REFRESHED_FIRST,
+        REFRESHED_NEAREST_FIRST,
         RECORDS,
     )
 }

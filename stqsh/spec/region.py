@@ -14,6 +14,7 @@ Key: TypeAlias = str | int
 """The key of an object, as in the stream's key column."""
 Ring: TypeAlias = tuple[tuple[float, float], ...]
 """The corners (x, y) of a closed line."""
+Place: TypeAlias = tuple[float, float]
 
 
 class RegionBase(msgspec.Struct, frozen=True, tag_field="type"):
@@ -93,11 +94,17 @@ class NamedRegionSpec(RegionBase, frozen=True, tag="area"):
 
 
 class MovingRectangleSpec(RegionBase, frozen=True, tag="moving_rect"):
-    """A rectangle of `xdist` by `ydist` whose centre is the object with the key `focal`."""
+    """A rectangle of `xdist` by `ydist` whose centre is the object with the key `focal`.
+
+    Attributes:
+        at: where that object is, None while it is absent; set only in the condition of a snapshot that is
+            being answered.
+    """
 
     focal: Key
     xdist: float
     ydist: float
+    at: Place | msgspec.UnsetType | None = msgspec.UNSET
 
     @property
     def focal_key(self) -> Key | None:
@@ -106,11 +113,12 @@ class MovingRectangleSpec(RegionBase, frozen=True, tag="moving_rect"):
 
 
 class MovingCircleSpec(RegionBase, frozen=True, tag="moving_circle"):
-    """The places within `radius` of the object with the key `focal`."""
+    """The places within `radius` of the object with the key `focal`; `at` is as for `MovingRectangleSpec`."""
 
     has_centre: ClassVar[bool] = True
     focal: Key
     radius: float
+    at: Place | msgspec.UnsetType | None = msgspec.UNSET
 
     @property
     def focal_key(self) -> Key | None:
@@ -149,5 +157,8 @@ Region: TypeAlias = (
     | MovingCircleSpec
     | NearestSpec
 )
+
+MOVING = (MovingRectangleSpec, MovingCircleSpec)
+"""The regions that move with an object."""
 
 EVERYWHERE = EverywhereSpec()

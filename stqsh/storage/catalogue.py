@@ -165,7 +165,9 @@ def area_boxes(db: ControlDb, area_id: int) -> MemberBoxes:
 
 def queries_over_table(db: ControlDb, table_id: int) -> list[str]:
     """Return the names of the live queries that are joined with a table."""
-    joined = "json_extract({}, '$.join.table_id') = ?1"
+    first = "json_extract({0}, '$.join.table_id') = ?1"
+    further = "SELECT 1 FROM json_each({0}, '$.join.further') AS later WHERE later.value ->> 'table_id' = ?1"
+    joined = f"({first} OR EXISTS ({further}))"
     return _names_asking(db, joined, table_id)
 
 

@@ -243,8 +243,7 @@ def _check_unused(what: str, queries: list[str]) -> None:
 def check_used(db: ControlDb, query: QuerySpec) -> None:
     """Raise `StqshError` if the stream, table or region of a bound query no longer exists."""
     wanted = [("streams", query.stream_id, "stream"), *(("areas", id_, "region") for id_ in query.areas)]
-    if query.join is not None:
-        wanted.append(("tables", query.join.table_id, "table"))
+    wanted += [("tables", join.table_id, "table") for join in query.joins]
     for table, id_, word in wanted:
         if not db.query(f"SELECT 1 FROM {table} WHERE id = ? AND dropped_seq IS NULL", id_):
             raise StqshError(

@@ -14,7 +14,7 @@ from support.running import parsed, run_script
 from stqsh.client.api import Session
 from stqsh.client.results import Message, Rows, Script
 from stqsh.errors import SourceError, StqshError
-from stqsh.lang.errors import BindError, NotSupportedError
+from stqsh.lang.errors import BindError
 from stqsh.profile import load_profile
 from stqsh.storage.control_log import ControlDb
 
@@ -251,8 +251,55 @@ def test_regions_of_rows_go_on_beyond_the_180th_meridian(session: Session, folde
         ("home", "c"),
         *[("round", "a"), ("round", "b"), ("round", "c")],
     ]
-    with pytest.raises(NotSupportedError, match="over the 180th meridian, such as isles\\['fiji'\\]"):
-        do(session, folder, each.format(key="id", where="WHERE oid = 'a' OR loc INSIDE isles[:isle]"))
+
+
+def test_regions_of_rows_go_on_beyond_the_180th_meridian_wherever_they_stand(
+    session: Session, folder: Path
+) -> None:
+    places = (("a", 179.5), ("b", -179.5), ("c", 0))
+    lines = [f"{oid},{lon},1.5,2020-01-01 00:00:00" for oid, lon in places]
+    (folder / "ships.csv").write_text("\n".join(["oid,lon,lat,ts", *lines]))
+    (folder / "rows.csv").write_text("id,x1,x2,isle\neast,179,181,fiji\nhere,-1,1,home\n")
+    islands = [("fiji", (179, 1, 181, 2)), ("home", (-1, 1, 1, 2))]
+    features = [
+        {
+            "type": "Feature",
+            "properties": {"isle": name},
+            "geometry": {"type": "Polygon", "coordinates": polygon(*box)},
+        }
+        for name, box in islands
+    ]
+    (folder / "isles.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    forms = {
+        "or": "WHERE oid = 'c' OR loc INSIDE RECT(:x1, 1, :x2, 2)",
+        "not": "WHERE NOT loc INSIDE RECT(:x1, 1, :x2, 2)",
+        "edge": "WHERE oid = 'a' OR loc INSIDE RECT(:x1, 1, 182, 2)",
+        "isle": "WHERE oid = 'z' OR loc INSIDE isles[:isle]",
+        "both": "WHERE loc INSIDE isles[:isle] AND NOT loc INSIDE RECT(:x1, 1, 180, 2)",
+    }
+    queries = []
+    for name, where in forms.items():
+        (folder / f"{name}.csv").write_text((folder / "rows.csv").read_text().replace("\n", f"\n{name}_"))
+        queries.append(f"REGISTER QUERIES FROM FILE '{name}.csv' KEY id AS SELECT oid FROM ships {where};")
+    script = "\n".join(
+        [
+            "CREATE MOVING STREAM ships (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP)",
+            "  KEY oid LOCATION (lon, lat) TIME ts FROM FILE 'ships.csv';",
+            "CREATE REGIONS isles FROM FILE 'isles.geojson' NAME isle;",
+            *queries,
+            "RUN;",
+        ]
+    )
+    found: dict[str, str] = {}
+    for line in parsed(run_script(session, script, folder / "script.stq")):
+        found[line["query"]] = found.get(line["query"], "") + line["key"]
+    assert found == {
+        **{"or_east": "abc", "or_here": "c"},
+        **{"not_east": "c", "not_here": "ab"},
+        **{"edge_east": "ab", "edge_here": "abc"},
+        **{"isle_east": "ab", "isle_here": "c"},
+        "both_east": "b",
+    }
 
 
 @pytest.mark.parametrize(

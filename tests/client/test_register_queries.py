@@ -19,8 +19,10 @@ from stqsh.client.connection import Connection
 from stqsh.client.results import BulkRegistration
 from stqsh.client.statements.describe import dump
 from stqsh.errors import StqshError
-from stqsh.lang.errors import BindError, NotSupportedError
+from stqsh.lang.errors import BindError
 from stqsh.profile import load_profile
+from stqsh.spec.expression import focal_keys_in
+from stqsh.spec.log import QueryBlock
 from stqsh.storage.catalogue import live_queries, queries_over_area
 from stqsh.storage.control_log import ControlDb, read_log
 from stqsh.storage.engine_info import EngineInfo
@@ -210,16 +212,15 @@ def test_a_pattern_too_long_for_a_regular_expression_makes_no_query(session: Ses
     ]
 
 
-def test_rectangles_under_or_end_at_the_180th_meridian(session: Session) -> None:
-    write(session, "id,x,y\na,179,2\nb,181,2\nc,-180,2\n")
+def test_a_moving_region_of_a_condition_takes_its_focal_object_from_rows(session: Session) -> None:
+    write(session, "id,who\na,o1\nb,o2\nc,o1\n")
     text = "REGISTER QUERIES FROM FILE 'q.csv' KEY id AS SELECT oid FROM taxis"
-    [said] = execute(session, f"{text} WHERE oid = 'a' OR loc INSIDE RECT(:x, 1, 170, :y);")
-    reason = "x: not supported yet: a rectangle under OR or NOT, or beside another region, that reaches"
-    assert said.splitlines()[-1].endswith(f":3: {reason} beyond 180 degrees, to 181")
-    assert [query.name for query in registered(session)] == ["a", "c"]
-    text = f"{text} INSIDE"
-    with pytest.raises(NotSupportedError, match="a parameter in a rectangle that reaches over the 180th"):
-        execute(session, f"{text} RECT(:x, 1, 190, :y);")
+    [said] = execute(session, f"{text} WHERE oid = 'x' OR loc INSIDE CIRCLE(1 km) AROUND :who;")
+    assert said == "3 queries registered from q.csv"
+    found = [query.spec.condition for query in registered(session)]
+    assert [focal_keys_in(condition) for condition in found] == [("o1",), ("o2",), ("o1",)]
+    blocks = [row.entry for row in read_log(session.link.db) if isinstance(row.entry, QueryBlock)]
+    assert [block.around for block in blocks] == [(("o1",), ("o2",), ("o1",))]
 
 
 def test_very_many_faults_are_counted_and_the_first_are_shown(session: Session) -> None:

@@ -17,8 +17,9 @@ from support.budget import share
 from support.specs import stream_spec
 
 from core.slots import SPEC, TICK, Slot
+from stqsh.client.read.slot_answers import placed
 from stqsh.core.snapshots import groups
-from stqsh.core.snapshots.select import focal, nothing, part, whole
+from stqsh.core.snapshots.select import nothing, part, whole
 from stqsh.lang.binder.bind import Catalogue, bind
 from stqsh.lang.syntax.parse import parse
 from stqsh.spec.chunk import pack
@@ -61,8 +62,8 @@ def catalogue(**changes) -> Catalogue:
 def ask(text, states, **changes):
     [statement] = parse(f"SELECT {text}")
     spec = bind(statement, catalogue(**changes)).spec
-    places = [place for state in states if (place := focal(state, spec)) is not None]
-    shares = [part(state, spec, places[0] if places else None) for state in states]
+    spec, place = placed(states, spec)
+    shares = [part(state, spec, place) for state in states]
     known = [share for share in shares if share is not None]
     table = whole(known or [nothing(stream_spec(SPEC | changes), spec)], spec)
     for i, field in enumerate(table.schema):

@@ -12,7 +12,8 @@ from support.specs import stream_spec
 from support.typed import snapshot_spec
 
 from core.slots import SPEC, TICK, Slot
-from stqsh.core.snapshots.select import focal, nothing, part, whole
+from stqsh.client.read.slot_answers import placed
+from stqsh.core.snapshots.select import nothing, part, whole
 from stqsh.core.state.slot_state import SlotState, snapshot
 
 BASE = {
@@ -48,8 +49,8 @@ def slots(rows, count=1, **changes):
 
 def ask(states, **changes):
     spec = snapshot_spec(BASE | changes)
-    places = [place for place in (focal(state, spec) for state in states) if place is not None]
-    parts = [part(state, spec, places[0] if places else None) for state in states]
+    spec, place = placed(states, spec)
+    parts = [part(state, spec, place) for state in states]
     return whole([share for share in parts if share is not None] or [nothing(stream_spec(SPEC), spec)], spec)
 
 

@@ -42,6 +42,7 @@ def lit(value: int) -> list[Any]:
         ("MIN(ts)", ["min", TS, "TIMESTAMP", 0], ["min", M0, "TIMESTAMP"]),
         ("MAX(status)", ["max", STATUS, "STRING", 0], ["max", M0, "STRING"]),
         ("TOPK(status, 3)", ["topk", STATUS, "STRING", 3], ["topk", M0, "TOPK"]),
+        ("TOPK(status)", ["topk", STATUS, "STRING", 10], ["topk", M0, "TOPK"]),
         ("HOUR(MIN(ts))", ["min", TS, "TIMESTAMP", 0], ["hour", ["fn", "HOUR", M0, [], ""], "BIGINT"]),
         (
             "AVG(LENGTH(status))",
@@ -176,7 +177,7 @@ MISTAKES = [
     ("TOPK(status, 0) FROM taxis", "0", "the number of terms must be a whole number from 1 to 10000"),
     ("TOPK(status, 1.5) FROM taxis", "1.5", "the number of terms must be a whole number from 1 to 10000"),
     ("TOPK(status, n) FROM taxis", "n", "the number of terms must be a whole number from 1 to 10000"),
-    ("TOPK(status) FROM taxis", "TOPK", "TOPK takes a text and a number of terms"),
+    ("TOPK(status, 3, 4) FROM taxis", "TOPK", "TOPK takes a text and a number of terms"),
     ("COUNT() FROM taxis", "COUNT", "COUNT takes one argument"),
     ("COUNT(DISTINCT *) FROM taxis", "COUNT", "COUNT takes one argument"),
     ("SUM(*) FROM taxis", "SUM", "SUM takes one argument"),

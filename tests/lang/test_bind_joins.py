@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from stqsh.lang.binder.bind import Catalogue
 from stqsh.lang.errors import BindError
+from stqsh.spec.stream import FileSourceSpec, TableSpec
 
 from .binding import bound
 
@@ -71,6 +73,55 @@ def test_a_star_gives_the_table_s_columns_too(taxis: Catalogue) -> None:
 def test_a_joined_object_is_looked_up(taxis: Catalogue) -> None:
     text = "SELECT name FROM taxis M, favourites F WHERE M.oid = F.oid AND M.oid = 7"
     assert bound(text, taxis).spec["lookup"] == "7"
+
+
+LABELS = TableSpec(
+    id=11,
+    name="labels",
+    columns=(("label", "STRING"), ("rank", "INT")),
+    key="label",
+    source=FileSourceSpec(""),
+)
+RANKS = TableSpec(
+    id=12, name="ranks", columns=(("rank", "INT"), ("title", "STRING")), key="rank", source=FileSourceSpec("")
+)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "FROM taxis M, favourites F, labels L, ranks R"
+        " WHERE M.oid = F.oid AND F.name = L.label AND L.rank = R.rank",
+        "FROM ranks R, labels L, favourites F, taxis M"
+        " WHERE R.rank = L.rank AND L.label = F.name AND F.oid = M.oid",
+        "FROM ranks, favourites, taxis, labels"
+        " WHERE name = label AND taxis.oid = favourites.oid AND labels.rank = ranks.rank",
+    ],
+)
+def test_tables_are_joined_one_after_the_other(query: str, taxis: Catalogue) -> None:
+    known = replace(taxis, tables={**taxis.tables, "labels": LABELS, "ranks": RANKS})
+    spec = bound(f"SUBSCRIBE SELECT title, rank {query}", known).spec
+    by = ["join", 11, NAME, "rank"]
+    assert spec["join"] == JOIN | {
+        "further": [
+            {"table": "labels", "table_id": 11, "key": "label", "column": NAME},
+            {"table": "ranks", "table_id": 12, "key": "rank", "column": by},
+        ]
+    }
+    assert spec["select"] == [["title", ["join", 12, by, "title"]], ["rank", by]]
+    has_row = [["not", ["isnull", one]] for one in (["join", 11, NAME, "label"], ["join", 12, by, "rank"])]
+    assert spec["condition"] == ["and", [HAS_ROW, *has_row]]
+
+
+def test_tables_without_a_way_to_the_stream_cannot_be_joined(taxis: Catalogue) -> None:
+    known = replace(taxis, tables={**taxis.tables, "labels": LABELS, "ranks": RANKS})
+    with pytest.raises(BindError) as caught:
+        bound(
+            "SELECT title FROM taxis M, favourites F, labels L, ranks R"
+            " WHERE M.oid = F.oid AND L.rank = R.rank",
+            known,
+        )
+    assert caught.value.message == "no condition joins taxis or a table before it and labels"
 
 
 @pytest.mark.parametrize(

@@ -246,7 +246,6 @@ def test_streams_of_files_take_no_values(taxis: Catalogue) -> None:
     ("text", "what"),
     [
         ("CREATE REGIONS t FROM KAFKA 'b' TOPIC 't'", "KAFKA of other things than streams"),
-        ("SELECT * FROM taxis SYNC 5 s", "SYNC on a query without aggregates"),
         ("CREATE TABLE t (a INT) FROM STDIN", "STDIN of other things than streams"),
         ("CREATE REGIONS t FROM GENERATOR 'g'", "generators of other things than streams"),
         ("CREATE TABLE t (a INT) FROM INSERTS", "INSERTS of other things than streams"),

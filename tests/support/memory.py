@@ -105,7 +105,7 @@ class MemoryEngine(LocalEngine):
             return out | {name: self.logged[out[name]] for name in numbers} | self._renamed_list(out)
         if isinstance(part, list):
             if part[:1] == ["join"] and len(part) == 4:
-                return ["join", self.logged[part[1]], *part[2:]]
+                return ["join", self.logged[part[1]], self.renamed(part[2]), part[3]]
             if part[:1] == ["region_of"]:
                 return ["region_of", self.logged[part[1]]]
             return [self.renamed(content) for content in part]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -102,37 +103,48 @@ def _item(out: str, e: Any, names: Names) -> str:
 
 
 def _conjuncts(select: Spec, names: Names) -> list[str]:
-    """What WHERE asks for; of a join the equality itself, which stands last in the condition."""
-    condition, join = select["condition"], select["join"]
+    """What WHERE asks for; of joins the equalities themselves, which stand last in the condition."""
+    condition, joins = select["condition"], _joins(select)
     if condition is None:
         return []
     parts = condition[1] if condition[0] == "and" else [condition]
-    said = [expression(part, names) for part in (parts if join is None else parts[:-1])]
-    if join is not None:
-        both = [f"{names.stream}{join['column']}", f"{names.table}{join['key']}"]
+    said = [expression(part, names) for part in parts[: len(parts) - len(joins)]]
+    for join in reversed(joins):
+        by = join["column"]
+        mine = f"{names.stream}{by}" if isinstance(by, str) else expression(by, names)
+        both = [mine, f"{names.tables[join['table_id']]}{join['key']}"]
         said.append(" = ".join(both if len(said) % 2 else reversed(both)))
     return said
 
 
+def _joins(select: Spec) -> list[Spec]:
+    join = select["join"]
+    return [] if join is None else [join, *join.get("further", [])]
+
+
 @dataclass(frozen=True)
 class Names:
-    """What stands before the columns of the stream and of the table, in FROM, and in REGION."""
+    """What stands before the columns of the stream, in FROM, in REGION, and before those of each table."""
 
     stream: str = ""
-    table: str = ""
     relations: str = ""
     zones: str = ""
+    tables: Mapping[int, str] = field(default_factory=dict)
 
     @staticmethod
     def of(select: Spec, turn: int) -> Names:
         """With an alias for each relation, without any, or with the stream's own name."""
-        stream, join = select["stream"], select["join"]
+        stream, joins = select["stream"], _joins(select)
         zones = set_named(stream)
-        if join is None:
-            return Names("M." if turn % 4 == 1 else "", "", f"{stream} M" if turn % 4 == 1 else stream, zones)
+        if not joins:
+            return Names("M." if turn % 4 == 1 else "", f"{stream} M" if turn % 4 == 1 else stream, zones)
+        named = [(join["table_id"], join["table"]) for join in joins]
         if turn % 2:
-            return Names("M.", "F.", f"{stream} M, {join['table']} F", zones)
-        return Names(f"{stream}.", f"{join['table']}.", f"{stream}, {join['table']}", zones)
+            from_ = [f"{stream} M", *(f"{name} F{i}" for i, (_, name) in enumerate(named))]
+            tables = {id_: f"F{i}." for i, (id_, _) in enumerate(named)}
+            return Names("M.", ", ".join(from_ if turn % 3 else from_[::-1]), zones, tables)
+        from_ = [stream, *(name for _, name in named)]
+        return Names(f"{stream}.", ", ".join(from_), zones, {id_: f"{name}." for id_, name in named})
 
 
 def region_text(shape: Spec) -> str:
@@ -186,7 +198,7 @@ def expression(e: Any, names: Names) -> str:
         case "col":
             return f"{names.stream}{args[0]}"
         case "join":
-            return f"{names.table}{args[2]}"
+            return f"{names.tables[args[0]]}{args[2]}"
         case "lit":
             return literal(*args)
         case "now":

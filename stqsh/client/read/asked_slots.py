@@ -28,8 +28,8 @@ from stqsh.routing.slot_terms import sought_words
 from stqsh.routing.table import RoutingTable
 from stqsh.routing.text_leaves import SoughtTerms
 from stqsh.sources.kept_routes import KeptTables
-from stqsh.spec.query import BoundQuery, Place, SnapshotSpec
-from stqsh.spec.region import NearestSpec, Region
+from stqsh.spec.query import BoundQuery, SnapshotSpec
+from stqsh.spec.region import NearestSpec, Place, Region
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import area_boxes
 

@@ -6,7 +6,7 @@ import difflib
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from stqsh.client.read.slot_answers import first_keys, focal_place, frequent_values
+from stqsh.client.read.slot_answers import first_keys, frequent_values, placed
 from stqsh.client.read.swapped_axes import meet
 from stqsh.core.snapshots.absence import Absence, Sighting, absence, sighting
 from stqsh.core.state.slot_state import SlotState
@@ -70,7 +70,7 @@ def _of_members(
     states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec, facts: SourceFacts | None
 ) -> str:
     """Return why no object is in the region and satisfies the condition; "" where some are."""
-    place = focal_place(states, spec)
+    spec, place = placed(states, spec)
     found = reduce(Absence.plus, (absence(state, spec, place) for state in states))
     noun = "event" if stream.is_event else "object"
     if not found.present:

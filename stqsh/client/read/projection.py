@@ -182,10 +182,10 @@ def _column(updates: Updates, expr: Expr) -> Column:
             return table.column(f"c.{name}")
         case DistanceExpr():
             return _distance(table)
-        case JoinExpr(number, column, wanted):
+        case JoinExpr(number, by, wanted):
             # Without `compute`, which would make numbers of timestamps.
-            found = _resolver(updates, expr).tables
-            return found.values(number, _whole(table.column(f"c.{column}")), wanted)
+            keys = table.column(f"c.{by}") if isinstance(by, str) else _column(updates, by)
+            return _resolver(updates, expr).tables.values(number, _whole(keys), wanted)
     computed: Column = _computed(updates, expr)
     return computed
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -13,7 +13,7 @@ from stqsh.client.read.snapshots import SnapshotResult
 from stqsh.core.conditions.user_functions import FAILURE
 from stqsh.core.snapshots.analysis import OperatorRun, analyse
 from stqsh.core.snapshots.query_cost import measure
-from stqsh.core.snapshots.select import focal, knows, nothing, part, selection_of, whole
+from stqsh.core.snapshots.select import focal_places, knows, nothing, part, selection_of, whole
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.views.event_views import Usage
 from stqsh.core.views.kept_answers import KeptAnswers
@@ -22,9 +22,12 @@ from stqsh.lang.binder.bind import bind
 from stqsh.lang.catalogue import Catalogue
 from stqsh.lang.syntax.parse import parse
 from stqsh.spec.measure import QueryMeasure
-from stqsh.spec.query import BoundQuery, SnapshotSpec
+from stqsh.spec.query import BoundQuery, QuerySpec, SnapshotSpec, at_places
+from stqsh.spec.region import Key, Place
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.rows import Progress
+
+Bound = TypeVar("Bound", QuerySpec, SnapshotSpec, BoundQuery)
 
 
 def answer(
@@ -35,7 +38,8 @@ def answer(
     kept: KeptAnswers | None,
 ) -> SnapshotResult:
     """Return the answer on the slots' states; raise `NotPublishedError` if they lack what it needs."""
-    shares = asked.shares(states, spec, stream, focal_place(states, spec), kept)
+    spec, place = placed(states, spec)
+    shares = asked.shares(states, spec, stream, place, kept)
     clock = states[0].clock
     progress = Progress(step=clock.step, base_tick=clock.base_tick, tick_us=clock.tick_us)
     return merged(shares, spec, stream, progress)
@@ -45,12 +49,13 @@ def count_asked(
     asked: AskedSlots, states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec
 ) -> AskedCount:
     """Return how many slots `answer` asks."""
-    return asked.count(states, spec, stream, focal_place(states, spec))
+    spec, place = placed(states, spec)
+    return asked.count(states, spec, stream, place)
 
 
 def planned(states: list[SlotState], spec: SnapshotSpec, kept: KeptAnswers) -> list[Usage]:
     """Return how a snapshot would be answered from what is kept, for each slot that is not scanned."""
-    place = focal_place(states, spec)
+    spec, place = placed(states, spec)
     selections = ((state, selection_of(state, spec, place)) for state in states)
     found = (kept.planned(state, one) for state, one in selections if one is not None)
     return [usage for usage in found if usage is not None]
@@ -58,26 +63,28 @@ def planned(states: list[SlotState], spec: SnapshotSpec, kept: KeptAnswers) -> l
 
 def analysis(states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec) -> tuple[OperatorRun, ...]:
     """Return what each operator did for a snapshot."""
-    return analyse(states, spec, focal_place(states, spec), nothing(stream, spec))
+    spec, place = placed(states, spec)
+    return analyse(states, spec, place, nothing(stream, spec))
 
 
 def measures(states: list[SlotState], spec: BoundQuery) -> list[QueryMeasure]:
     """Return the measurements of each slot that has the stream."""
-    place = focal_place(states, spec)
+    spec, place = placed(states, spec)
     return [found for found in (measure(state, spec, place) for state in states) if found is not None]
 
 
-def focal_place(states: list[SlotState], spec: BoundQuery) -> tuple[float, float] | None:
-    """Return where the focal object is, if there is one.
+def placed(states: list[SlotState], spec: Bound) -> tuple[Bound, Place | None]:
+    """Return a query whose moving regions are where their focal objects are, and its own region's centre.
 
     Raises:
         NotPublishedError: a table or an area is unknown.
     """
     if not all(knows(state, spec) for state in states):
         raise NotPublishedError("the slots do not know a table or region yet")
-    if spec.region.focal_key is None:
-        return None
-    return next((found for found in (focal(state, spec) for state in states) if found), None)
+    places: dict[Key, Place] = {}
+    for state in states:
+        places |= focal_places(state, spec)
+    return at_places(spec, places)
 
 
 def merged(

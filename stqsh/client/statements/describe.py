@@ -16,7 +16,7 @@ from stqsh.lang.ast import statements
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.syntax.parse import parse
 from stqsh.spec.measure import QueryMeasure
-from stqsh.spec.query import QueryOptions
+from stqsh.spec.query import QueryOptions, join_texts
 from stqsh.spec.source_facts import extent_text, pace_text, records_text, set_aside_text, span_text
 from stqsh.spec.stream import FileSourceSpec
 from stqsh.spec.view import ViewSpec
@@ -149,7 +149,6 @@ def describe_area(link: Connection, area: AreaRow) -> Iterator[Rows]:
 def show_query(query: QueryRow, measured: QueryMeasure, accuracy: Accuracy) -> Iterator[Rows]:
     """Yield SHOW QUERY: all about one query; `measured` is what the slots report of it."""
     spec, own = query.spec, measured.own
-    join = spec.join
     ends = None if spec.for_us is None else f"{format_duration(spec.for_us)} of event time after it began"
     items: list[tuple[str, Any]] = [
         ("query", query.name),
@@ -160,7 +159,7 @@ def show_query(query: QueryRow, measured: QueryMeasure, accuracy: Accuracy) -> I
         ("registered", format_instant(query.since_us)),
         ("ends", ends),
         ("region", region_text(spec.region)),
-        ("joined with", None if join is None else f"{join.table} on {join.key} = {join.column}"),
+        ("joined with", ", ".join(join_texts(spec)) or None),
         ("options", _options_text(spec.options) or None),
         ("select", ", ".join(column.name for column in spec.select)),
         ("answer", query.size),

@@ -43,6 +43,7 @@ from stqsh.errors import SourceError, StqshError
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.source import NOWHERE, Span
+from stqsh.lang.binder.bare_words import read_words
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.binder.views import view_columns
 from stqsh.lang.errors import BindError, NotSupportedError, locating
@@ -89,7 +90,9 @@ def perform(desk: StatementContext, statement: statements.Statement) -> Iterator
     if action is None:
         bind(statement, desk.view)  # raises if it is wrong or not supported yet
         raise NotSupportedError(statement.text)
-    yield from action(desk, statement)
+    reading = read_words(statement, desk.view)
+    yield from (Message(note) for note in reading.notes)
+    yield from action(desk, reading.statement)
 
 
 def register(desk: StatementContext, statement: statements.RegisterQuery) -> Iterator[Outcome]:
@@ -105,10 +108,10 @@ def register(desk: StatementContext, statement: statements.RegisterQuery) -> Ite
 
 def window_remark(desk: StatementContext, spec: QuerySpec) -> str:
     """Return a remark on a window that is longer than the time for which events are kept, else ""."""
-    if spec.aggregates is None or spec.aggregates.window_us is None:
-        return ""
-    stream, window = stream_by_id(desk.link.db, spec.stream_id), spec.aggregates.window_us
+    stream, window = stream_by_id(desk.link.db, spec.stream_id), spec.window_us
     keep = stream.spec.keep_us
+    if window is None:
+        return ""
     if not keep or keep >= window:
         return ""
     kept, wanted = format_duration(keep), format_duration(window)

@@ -20,9 +20,10 @@ from stqsh.core.contract.query_kind import ExplainInput
 from stqsh.core.kinds import KINDS
 from stqsh.core.matching.keyword_queries import words_needed
 from stqsh.lang.binder.queries import AnalysedSelect, Explained
+from stqsh.spec.expression import InsideExpr, find_nodes
 from stqsh.spec.measure import QueryMeasure
-from stqsh.spec.query import BoundQuery, QuerySpec, SnapshotSpec
-from stqsh.spec.region import EverywhereSpec, Key, MovingRectangleSpec, NearestSpec, RectangleSpec
+from stqsh.spec.query import BoundQuery, QuerySpec, SnapshotSpec, join_texts
+from stqsh.spec.region import MOVING, EverywhereSpec, Key, MovingRectangleSpec, NearestSpec, RectangleSpec
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import query_by_id
 
@@ -163,11 +164,22 @@ def _place(spec: BoundQuery, stream: StreamSpec, measured: QueryMeasure) -> list
     return [
         ("stream", f"{stream.name} ({stream.kind})"),
         ("region", region_text(spec.region)),
+        *_moving(spec),
         ("box", box_text(box) if box is not None else None),
         ("area of the box", area_text(box, stream.planar) if box is not None else None),
         ("objects present", measured.objects),
         ("objects in the box", f"{measured.boxed} ({_share(measured.boxed, measured.objects)})"),
     ]
+
+
+def _moving(spec: BoundQuery) -> list[Item]:
+    """Return the regions of the condition that move, and with which objects; empty where none does."""
+    regions = dict.fromkeys(node.region for node in find_nodes(spec.condition, InsideExpr))
+    around = [region_text(region) for region in regions if isinstance(region, MOVING)]
+    if not around:
+        return []
+    looks = "; an object is tested again when it reports, or when one of these comes over it or goes"
+    return [("regions in the condition", ", ".join(around) + looks)]
 
 
 def _from_kept(spec: SnapshotSpec, stream: StreamSpec, usage: Usage | None) -> list[Item]:
@@ -270,12 +282,15 @@ def _shared_operators(spec: BoundQuery) -> tuple[str, ...]:
     steps.append("box filter")
     if not isinstance(spec.region, EverywhereSpec | RectangleSpec | MovingRectangleSpec | NearestSpec):
         steps.append("region filter")
-    join = spec.join
-    if join is not None:
-        steps.append(f"hash join with {join.table} on {join.key} = {join.column}")
+    joins = join_texts(spec)
+    steps += [f"hash join with {join}" for join in joins]
     if spec.condition is not None:
-        steps.append("filter, with the table's columns" if join is not None else "filter")
+        steps.append(f"filter, with {_of_tables(len(joins))} columns" if joins else "filter")
     return tuple(steps)
+
+
+def _of_tables(count: int) -> str:
+    return "the table's" if count == 1 else "the tables'"
 
 
 def _order(spec: BoundQuery, kind: KindExplanation, measured: QueryMeasure, what: str) -> list[Item]:

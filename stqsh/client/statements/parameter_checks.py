@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,8 +23,6 @@ from stqsh.storage.queries.query_templates import NAMES, QueryTemplate
 
 Places = NDArray[np.int64]
 _MOST_SHOWN = 20
-REGION = "region"
-"""Where, in a template, the holes of the query's region are; the others are in conditions."""
 _TERM = r"[\pL\pN]"
 
 
@@ -129,27 +127,36 @@ def _cast_reason(block: ParameterBlock, name: str, word: str) -> Callable[[int],
 
 
 def _value_checks(template: QueryTemplate, block: ParameterBlock) -> Iterator[_Check]:
-    holes = dict.fromkeys((path[0] == REGION, hole) for path, hole in template.holes if hole.constant is None)
-    for is_regional, hole in holes:
+    holes = dict.fromkeys(hole for _, hole in template.holes if hole.constant is None)
+    for hole in holes:
         values = block.columns[hole.column]
         yield _Check(_mask(values.is_null()), lambda _, name=hole.column: f"{name}: the value is missing")  # type: ignore[misc]
-        check = _finite if is_regional and hole.content == "longitude" else _CHECKS.get(hole.content)
+        check = _CHECKS.get(hole.content)
         if check is not None:
             failing, reason = check(hole, values)
             yield _Check(failing, lambda row, hole=hole, of=reason: f"{hole.column}: {of(row)}")  # type: ignore[misc]
 
 
-def reach_beyond(template: QueryTemplate, rows: pa.RecordBatch, members: tuple[str, ...]) -> Mask:
-    """Return which valid rows have a region over the 180th meridian, which `members` of a set reach over."""
+def reach_beyond(
+    template: QueryTemplate, rows: pa.RecordBatch, members: Mapping[Hole, frozenset[str]]
+) -> Mask:
+    """Return which valid rows have a region over the 180th meridian.
+
+    Args:
+        template: the template of the queries.
+        rows: the rows.
+        members: for each parameter that names a region of a set, those that reach over it.
+    """
     beyond = np.zeros(rows.num_rows, np.bool_)
-    for path, hole in template.holes:
-        if path[0] != REGION or hole.constant is not None:
-            continue
-        values: Array = rows.column(hole.column)
-        if hole.content == "longitude":
-            beyond |= abs(_numbers(values)) > ANTIMERIDIAN
+    for _, hole in template.holes:
+        if hole.content == "longitude" and hole.constant is not None:
+            beyond |= abs(hole.constant) > ANTIMERIDIAN
+        elif hole.content == "longitude":
+            beyond |= abs(_numbers(rows.column(hole.column))) > ANTIMERIDIAN
         elif hole.content == "member":
-            beyond |= _mask(pc.is_in(values.cast(pa.string()), value_set=pa.array(members, pa.string())))
+            names: Array = rows.column(hole.column).cast(pa.string())
+            over = pa.array(sorted(members.get(hole, ())), pa.string())
+            beyond |= _mask(pc.is_in(names, value_set=over))
     return beyond
 
 
@@ -161,17 +168,6 @@ def _name_checks(names: Array) -> Iterator[_Check]:
 def _finite(_: Hole, values: Array) -> _Check:
     numbers = _numbers(values)
     return _Check(~np.isfinite(numbers), lambda row: f"{numbers[row]:g} is not a finite number")
-
-
-def _longitude(_: Hole, values: Array) -> _Check:
-    numbers = _numbers(values)
-    return _Check(
-        ~(abs(numbers) <= ANTIMERIDIAN),
-        lambda row: (
-            "not supported yet: a rectangle under OR or NOT, or beside another region, that reaches beyond"
-            f" 180 degrees, to {numbers[row]:g}"
-        ),
-    )
 
 
 def _latitude(_: Hole, values: Array) -> _Check:
@@ -217,7 +213,7 @@ def _member(hole: Hole, values: Array) -> _Check:
 _CHECKS: dict[str, Callable[[Hole, Array], _Check]] = {
     "number": _finite,
     "DOUBLE": _finite,
-    "longitude": _longitude,
+    "longitude": _finite,
     "latitude": _latitude,
     "length": _length,
     "count": _count,

@@ -24,8 +24,8 @@ from stqsh.lang.ast.source import Span
 from stqsh.lang.ast.statements import FileSource, RegisterQueries, RegisterQuery, Select
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.binder.definitions.streams import source_spec
-from stqsh.lang.binder.parameters import COLUMN_TYPES
-from stqsh.lang.binder.regions import go_on
+from stqsh.lang.binder.parameters import COLUMN_TYPES, Hole
+from stqsh.lang.binder.regions import go_on, members_beyond
 from stqsh.lang.errors import BindError, locating, near
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.syntax.parse import parse
@@ -33,7 +33,6 @@ from stqsh.sources.fed_records import as_table
 from stqsh.sources.inference import infer
 from stqsh.sources.parameter_rows import read_parameters, table_columns, table_parameters
 from stqsh.sources.recognition import recognize_dialect
-from stqsh.spec.region import NamedRegionSpec
 from stqsh.spec.stream import FileSourceSpec
 from stqsh.storage.catalogue import stream_by_id
 from stqsh.storage.catalogue_writer import Registered, register
@@ -116,8 +115,7 @@ def _registered(
         template = _template(statement, spec)
         key = _key_column(statement, dict(columns))
         wanted = _wanted(statement, template, key)
-    area = desk.view.area(spec.region.name) if isinstance(spec.region, NamedRegionSpec) else None
-    members = area.beyond if area is not None else ()
+    members = members_beyond(spec, desk.view)
     checks = RowChecks(template, key, TABLE_PREFIX)
     for block in blocks(wanted or {columns[0][0]: "STRING"}):
         for rows, places in checks.good_rows(block):
@@ -132,7 +130,10 @@ def _registered(
 
 
 def _register(
-    desk: StatementContext, template: QueryTemplate, rows: pa.RecordBatch, members: tuple[str, ...]
+    desk: StatementContext,
+    template: QueryTemplate,
+    rows: pa.RecordBatch,
+    members: Mapping[Hole, frozenset[str]],
 ) -> NDArray[np.bool_]:
     """Register the queries of rows; return those whose name is in use, bool (n,).
 

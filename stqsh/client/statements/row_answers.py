@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -15,6 +16,7 @@ from stqsh.core.regions.polygon_table import PolygonTable
 from stqsh.core.snapshots.row_snapshots import answer_over_rows
 from stqsh.core.state.slot_state import SlotState
 from stqsh.lang.ast.statements import Select
+from stqsh.lang.binder.bare_words import read_words
 from stqsh.lang.binder.bind import bind
 from stqsh.spec.chunk import unpack
 from stqsh.spec.query import SnapshotSpec
@@ -55,11 +57,13 @@ def answer_rows(
     Raises:
         BindError: the SELECT does not fit the rows.
     """
-    spec: SnapshotSpec = bind(statement, WithRows(desk, stream)).spec
+    reading = read_words(statement, WithRows(desk, stream))
+    spec: SnapshotSpec = bind(reading.statement, WithRows(desk, stream)).spec
     at_us = progress.at_us()
     now_us = wall_clock_us() if at_us is None else at_us
     table = answer_over_rows(rows, spec, stream, now_us=now_us, state=_areas(desk, spec))
-    return answer_of(SnapshotResult(table, progress.step, at_us), spec, stream, desk.link.db)
+    answer = answer_of(SnapshotResult(table, progress.step, at_us), spec, stream, desk.link.db)
+    return replace(answer, remark="\n".join(reading.notes)) if reading.notes else answer
 
 
 def _areas(desk: StatementContext, spec: SnapshotSpec) -> SlotState:

@@ -1,4 +1,4 @@
-"""The test whether places are in a stationary region: INSIDE within a condition."""
+"""The test whether places are in a region: INSIDE within a condition."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec import UNSET
 
 from stqsh.arrays import Array
 from stqsh.core.conditions.region_test import reach_of
+from stqsh.core.kernels.geometry.boxes import are_beside, extended_boxes
 from stqsh.core.kernels.geometry.circles import QueryCircles, in_circles
 from stqsh.core.kernels.jit import frozen
 from stqsh.spec.expression import InsideEachExpr
-from stqsh.spec.region import Region
+from stqsh.spec.region import MOVING, Region
 
 if TYPE_CHECKING:
     from stqsh.core.conditions.resolver import Resolver
@@ -22,7 +24,7 @@ def inside(region: Region, places: tuple[Array, Array], resolver: Resolver) -> A
     """Return whether each place is in a closed region; a place of NaN never is.
 
     Args:
-        region: A stationary region.
+        region: A region that stays, or one that says where its focal object is.
         places: x and y, float64 (n,) each.
         resolver: The stream's resolver.
 
@@ -30,10 +32,14 @@ def inside(region: Region, places: tuple[Array, Array], resolver: Resolver) -> A
         bool (n,).
 
     Raises:
-        ValueError: the region moves.
+        ValueError: it is not known where a moving region is.
         KeyError: there is no such area.
     """
-    return reach_of(region, resolver).holds(*places)
+    if not isinstance(region, MOVING):
+        return reach_of(region, resolver).holds(*places)
+    if region.at is UNSET:
+        raise ValueError(f"it is not known where {region.focal!r} is")
+    return reach_of(region, resolver, region.at).holds(*places)
 
 
 def inside_each(
@@ -54,8 +60,27 @@ def inside_each(
         x1, y1, x2, y2 = map(_numbers, operands)
         within: Array = (x1 <= x) & (x <= x2) & (y1 <= y) & (y <= y2)
         return within
+    if expr.type == "moving_rect":
+        focal_x, focal_y, xdist, ydist = map(_numbers, operands)
+        return _around((focal_x, focal_y), (xdist, ydist), places, resolver.planar)
     centre_x, centre_y, radius = map(_numbers, operands)
     return in_circles(QueryCircles(centre_x, centre_y, radius), frozen(x), frozen(y), resolver.planar)
+
+
+def _around(
+    centres: tuple[Array, Array], sizes: tuple[Array, Array], places: tuple[Array, Array], planar: bool
+) -> Array:
+    """Return whether each place is in the rectangle of its own width and height around its own centre."""
+    (focal_x, focal_y), (xdist, ydist) = centres, sizes
+    x, y = (frozen(one) for one in places)
+    # Copies are not frozen, so that no further kernel has to be compiled.
+    sides = xdist.copy(), ydist.copy(), np.full(len(x), np.nan)
+    boxes = extended_boxes(focal_x.copy(), focal_y.copy(), *sides, planar)
+    within: Array = (boxes[:, 0] <= x) & (x <= boxes[:, 2]) & (boxes[:, 1] <= y) & (y <= boxes[:, 3])
+    # A rectangle that goes on at the other side of the 180th meridian has a box of all longitudes.
+    over = np.flatnonzero(within & np.isneginf(boxes[:, 0]))
+    within[over] = ~are_beside(x[over], focal_x[over], focal_y[over], xdist[over])
+    return within
 
 
 def _numbers(values: pa.Array[Any]) -> Array:

@@ -60,5 +60,5 @@ def compute_shown(
 def columns_read(expr: Expr, location: tuple[str, str]) -> set[str]:
     """Return the columns that `evaluate` reads, without DISTANCE; `location` names those of x and y."""
     names = {node.name for node in find_nodes(expr, ColumnExpr)}
-    names |= {node.column for node in find_nodes(expr, JoinExpr)}
+    names |= {node.column for node in find_nodes(expr, JoinExpr) if isinstance(node.column, str)}
     return names | set(location) if reads_location(expr) else names

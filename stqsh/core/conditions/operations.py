@@ -162,7 +162,8 @@ def _contains(context: EvaluationContext, expr: ContainsExpr) -> Value:
 
 
 def _join(context: EvaluationContext, expr: JoinExpr) -> Value:
-    keys = context.columns[expr.column]
+    by = expr.column
+    keys = context.columns[by] if isinstance(by, str) else context.value(by)
     return _plain(context.resolver.tables.values(expr.table, keys, expr.wanted))
 
 

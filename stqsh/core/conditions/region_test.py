@@ -15,7 +15,6 @@ from stqsh.core.kernels.geometry.circles import circle_box
 from stqsh.core.kernels.geometry.distance import distances
 from stqsh.core.regions.polygon_table import PolygonTable
 from stqsh.core.state.slot_state import SlotState
-from stqsh.spec.query import Place
 from stqsh.spec.region import (
     CircleSpec,
     EverywhereSpec,
@@ -23,6 +22,7 @@ from stqsh.spec.region import (
     MovingRectangleSpec,
     NamedRegionSpec,
     NearestSpec,
+    Place,
     PolygonSpec,
     RectangleSpec,
     Region,

@@ -107,7 +107,7 @@ def _take_over(logic: QueryLogic, older: QueryCommands) -> None:
     at = queries.register(new, older.still, batch.timing, batch.focal.table)
     logic.register(at, new)
     pausing = at[(queries.mode[at] == ACTIVE) & (queries.dwell[at] == 0)]
-    if len(pausing):
+    if len(pausing) and not find_kind(logic.kind).remembers:
         logic.remember(pausing)
         queries.mode[pausing] = PAUSED
 

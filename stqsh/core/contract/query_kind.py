@@ -287,7 +287,7 @@ class QueryLogic(ABC):
     """Whether the kind itself leaves out the updates of objects that cross between slots and stay members."""
 
     def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
-        self.batch, self.output = batch, output
+        self.batch, self.output, self.kind = batch, output, kind.name
         self.begun = np.empty(0, np.int64)
         self.prefix = kind.prefix(batch.spec.id)
         self.queries = kind.queries(batch.state, batch.spec.id)

@@ -31,8 +31,8 @@ from stqsh.spec.expression import (
     has_node,
     rewrite,
 )
-from stqsh.spec.query import Place, SnapshotSpec
-from stqsh.spec.region import Key
+from stqsh.spec.query import SnapshotSpec
+from stqsh.spec.region import Key, Place
 from stqsh.spec.stream import stream_spec
 
 EVERYWHERE = np.array([-np.inf, -np.inf, np.inf, np.inf])
@@ -133,7 +133,8 @@ class StoredRows:
         if isinstance(expr, ColumnExpr):
             return self._column(expr.name)
         if isinstance(expr, JoinExpr):
-            keys, tables = self._column(expr.column), self._present.resolver.tables
+            by, tables = expr.column, self._present.resolver.tables
+            keys = self._column(by) if isinstance(by, str) else self.value(by)
             joined: pa.Array[Any] = tables.values(expr.table, keys, expr.wanted)
             return joined
         if isinstance(expr, DistanceExpr):

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from stqsh.arrays import Array
 from stqsh.core.first.places import with_distances
-from stqsh.core.first.stepped_members import SteppedChanges, member_codes
+from stqsh.core.first.stepped_members import MembersTest, SteppedChanges, member_codes
 from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
 from stqsh.core.matching.crossings import are_members
 from stqsh.core.matching.query_context import QueryContext
@@ -26,11 +26,18 @@ class FirstOffers:
         context: The context of the batch.
         changes: Says what queries select of members.
         partials: Receives the offers.
+        too_old: Says which versions are from before the windows of queries, given by position; None without.
     """
 
-    def __init__(self, context: QueryContext, changes: RowChanges, partials: Partials) -> None:
+    def __init__(
+        self,
+        context: QueryContext,
+        changes: RowChanges,
+        partials: Partials,
+        too_old: MembersTest | None = None,
+    ) -> None:
         self._context, self._queries, self._objects = context, context.queries, context.batch.objects
-        self._changes, self._partials = changes, partials
+        self._changes, self._partials, self._too_old = changes, partials, too_old
         self._offered = [np.empty(0, np.int64)]
 
     def offer(self, changes: SteppedChanges) -> None:
@@ -84,6 +91,8 @@ class FirstOffers:
         versions = self._objects.versions_after(obj, steps)
         why, show = self._objects.reasons(versions, obj, steps)
         why, show = np.where(is_member, OVERTAKEN, why), np.where(is_member, versions, show)
+        if self._too_old is not None:
+            why = np.where(self._too_old(query, versions), self._context.batch.timing.silent, why)
         far = np.where(show == versions, self._distances(query, versions, steps), np.nan)
         gone = QueryUpdates(steps, query, np.full(len(query), -1, np.int8), why.astype(np.int8), show)
         self._withdraw(steps, query, with_shed_reasons(self._context, gone).why, show, far)

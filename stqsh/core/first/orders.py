@@ -8,10 +8,12 @@ import pyarrow as pa
 
 from stqsh.arrays import Array
 from stqsh.core.first.places import places_of
+from stqsh.core.groups.refresh_schedule import QueryTimings
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.row_changes import ShowingQueries
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.table import ArraySpec
+from stqsh.spec.expression import Expr, compared_with_now
 from stqsh.spec.query import MOST_MEMBERS, FirstSpec
 
 
@@ -52,9 +54,27 @@ class QueryOrders:
         """Return an order by its number."""
         return msgspec.json.decode(self._forms[form], type=FirstSpec)
 
+    def timings(self) -> QueryTimings:
+        """Return when the queries are looked at, and what their orders compare with NOW."""
+        specs = [self.spec(form) for form in range(len(self._forms))]
+        used = np.flatnonzero(np.bincount(self._queries.form, minlength=len(specs))).tolist()
+        durations = [
+            (-1 if one.sync_us is None else one.sync_us, -1 if one.window_us is None else one.window_us)
+            for one in specs
+        ]
+        sync_us, windows_us = np.array([*durations, (-1, -1)], np.int64).T[:, self._queries.form]
+        read = [value for form in used for value in _read_by(specs[form])]
+        compared = [pair for value in read for pair in compared_with_now(value)]
+        return QueryTimings(self._queries.each_step & (sync_us < 0), sync_us, windows_us, compared)
+
     def places(self, form: int, versions: Array, now_us: int = 0, far: Array | None = None) -> pa.BinaryArray:
         """Return the places of records, see `stqsh.core.first.places.places_of`."""
         return places_of(self._conditions, self._key, self.spec(form), versions, now_us, far)
+
+
+def _read_by(first: FirstSpec) -> tuple[Expr, ...]:
+    """Return the expressions on which the place of a record depends."""
+    return (*(one.value for one in first.order), *first.timed)
 
 
 def order_operators(first: FirstSpec | None) -> tuple[str, ...]:
@@ -62,4 +82,5 @@ def order_operators(first: FirstSpec | None) -> tuple[str, ...]:
     if first is None:
         return ("sort and limit",)
     limited = () if first.limit == MOST_MEMBERS else (f"top {first.limit}",)
-    return (*limited, "ordered again in each step") if first.each_step else limited
+    again = ("ordered again in each step",) if first.each_step and first.sync_us is None else ()
+    return (*limited, *again)

@@ -7,7 +7,7 @@ change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,11 +21,13 @@ from stqsh.core.first.places import with_distances
 from stqsh.core.groups.refresh_times import refreshes_since
 from stqsh.core.groups.turning_points import stored_points, turning_points
 from stqsh.core.matching.query_context import QueryContext
-from stqsh.spec.expression import Expr, compared_with_now
-from stqsh.spec.query import FirstSpec
+from stqsh.spec.expression import Expr
 
 PlacesAt = Callable[[int, Array, int, Array], pa.BinaryArray]
 """Returns the places of records, given a form of queries, versions, the meaning of NOW, and distances."""
+
+MembersTest = Callable[[Array, Array], Array]
+"""Returns which members count, bool (n,), given the positions of their queries and their versions."""
 
 
 class SteppedFirst(NamedTuple):
@@ -69,10 +71,21 @@ class SteppedMembers:
     def __init__(self, context: QueryContext, forms: Array, places_at: PlacesAt) -> None:
         self._context, self._forms, self._places_at = context, forms, places_at
 
-    def after(self, positions: Array, limits: Array, step: int) -> SteppedFirst:
-        """Return the first n of queries after a step; limits: int64 (queries,)."""
+    def after(
+        self, positions: Array, limits: Array, step: int, holds: MembersTest | None = None
+    ) -> SteppedFirst:
+        """Return the first n of queries after a step.
+
+        Args:
+            positions: The queries.
+            limits: How many each shows, int64 (queries,).
+            step: The step.
+            holds: Which members count; all if None.
+        """
         context = self._context
         found = context.members(positions, step)
+        if holds is not None:
+            found = found.where(holds(found.query, found.version))
         query, versions = found.query, found.version
         far = context.distances(query, versions, step)
         now = int(context.batch.timing.at(step))
@@ -142,19 +155,16 @@ def member_codes(batch: StreamBatch, query: Array, step: Array, obj: Array) -> A
     return codes
 
 
-def steps_of_change(context: QueryContext, specs: list[FirstSpec]) -> list[int]:
-    """Return the steps of a batch in which the order of members, or who they are, may change."""
+def steps_of_change(context: QueryContext, compared: Iterable[tuple[Expr, int]]) -> list[int]:
+    """Return the steps of a batch in which the order of members, or who they are, may change.
+
+    `compared` is what the order compares with NOW, and the durations added to it, µs.
+    """
     batch = context.batch
-    points = [turning_points(batch, context.conditions, _compared(specs)), stored_points(batch, 0)]
+    points = [turning_points(batch, context.conditions, compared), stored_points(batch, 0)]
     return [
         refresh.step for refresh in refreshes_since(batch.timing, batch.timing.tick, np.concatenate(points))
     ]
-
-
-def _compared(specs: list[FirstSpec]) -> Iterator[tuple[Expr, int]]:
-    for spec in specs:
-        for value in (*(one.value for one in spec.order), *spec.timed):
-            yield from compared_with_now(value)
 
 
 def _positions(at: Array) -> Any:

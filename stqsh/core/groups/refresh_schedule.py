@@ -11,11 +11,11 @@ import numpy as np
 from stqsh.arrays import Array
 from stqsh.core.base.clock import NEVER
 from stqsh.core.contract.query_kind import StreamBatch
-from stqsh.core.groups.query_forms import FormedQueries, QueryForms
+from stqsh.core.groups.query_forms import QueryForms
 from stqsh.core.groups.refresh_times import Refresh, next_refresh, refreshes_since
 from stqsh.core.groups.turning_points import stored_points, turning_points, window_points
 from stqsh.core.matching.query_conditions import QueryConditions
-from stqsh.core.queries.query_table import ACTIVE
+from stqsh.core.queries.query_table import ACTIVE, QueryTable
 from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.expression import Expr, compared_with_now
 
@@ -42,30 +42,47 @@ class DueQueries(NamedTuple):
     seen: int
 
 
+class QueryTimings(NamedTuple):
+    """When each query of a table is looked at, (queries,) each.
+
+    Attributes:
+        recomputed: Whether it is computed again in each step, bool; such a query has no SYNC.
+        sync_us: SYNC, int64; -1 for none.
+        windows_us: WINDOW, int64; -1 for none.
+        compared: What queries compare with NOW beside their conditions, and the durations added to it, µs.
+    """
+
+    recomputed: Array
+    sync_us: Array
+    windows_us: Array
+    compared: list[tuple[Expr, int]]
+
+
+def timings_of_groups(forms: QueryForms, compared: Iterable[tuple[Expr, int]] = ()) -> QueryTimings:
+    """Return when aggregates are looked at; `compared` is what they compare with NOW beside their forms."""
+    return QueryTimings(
+        forms.durations(lambda spec: 1 if spec.each_step else None) > 0,
+        forms.durations(lambda spec: spec.sync_us),
+        forms.durations(lambda spec: spec.window_us),
+        [*compared, *(pair for spec in forms.all() for pair in compared_in(spec))],
+    )
+
+
 class RefreshSchedule:
     """The refreshes of a batch, or of a piece of one.
 
     Queries without SYNC that are computed again in each step are refreshed at the start of each tick, though
     over what is stored after the step. All slots begin again at the first refresh of a batch. After it each
     skips those at which its own members cannot have changed.
-
-    `compared` is what queries compare with NOW beside what their forms do, and the durations added to it, µs.
     """
 
     def __init__(
-        self,
-        batch: StreamBatch,
-        queries: FormedQueries,
-        forms: QueryForms,
-        conditions: QueryConditions,
-        compared: Iterable[tuple[Expr, int]] = (),
+        self, batch: StreamBatch, queries: QueryTable, conditions: QueryConditions, timings: QueryTimings
     ) -> None:
         self._batch, self._queries, self._conditions = batch, queries, conditions
-        self._recomputed = forms.durations(lambda spec: 1 if spec.each_step else None) > 0
-        self._compared = [*compared, *(pair for spec in forms.all() for pair in compared_in(spec))]
-        sync_us = forms.durations(lambda spec: spec.sync_us)
-        self.every_us = np.where(self._recomputed, batch.timing.tick, sync_us)
-        self.windows_us = forms.durations(lambda spec: spec.window_us)
+        self._recomputed, self._compared = timings.recomputed, timings.compared
+        self.every_us = np.where(timings.recomputed, batch.timing.tick, timings.sync_us)
+        self.windows_us = timings.windows_us
 
     def by_duration(self) -> Iterator[Iterator[DueQueries]]:
         """Yield the refreshes in order of their steps, for each duration between refreshes."""

@@ -16,6 +16,7 @@ from stqsh.core.groups.group_deltas import GroupDeltas, MemberChanges
 from stqsh.core.groups.refresh_schedule import DueQueries
 from stqsh.core.groups.refresh_times import timing_at
 from stqsh.core.kernels.events.transitions import Transitions, places_after, places_around, places_at
+from stqsh.core.kernels.events.updates import LEFT, reasons
 from stqsh.core.kernels.events.versions import gather
 from stqsh.core.kernels.geometry.shapes import Box
 from stqsh.core.kernels.index.static_rects import CandidatePairs
@@ -65,11 +66,30 @@ class ObjectsAsOf(BatchObjects):
 
     def places(self, objects: Array, steps: Array) -> tuple[Array, Array]:
         """Return the place of each object as of the instant, float64 (n,) each; NaN if it is not present."""
-        versions = self._objects.versions_after(objects, np.full(len(objects), self._seen))
+        versions = self.versions_after(objects, steps)
         x, y = places_after(versions, steps.astype(np.int64), *self.sources, self.timing)
         gone = self.removals.cover(versions, self._seen)
         x[gone] = y[gone] = np.nan
         return x, y
+
+    def versions_after(self, objects: Array, steps: Array) -> Array:
+        """Return the version of each object that the refresh sees; `steps` are that of the refresh."""
+        return self._objects.versions_after(objects, np.full(len(objects), self._seen))
+
+    def reasons(self, versions: Array, objects: Array, steps: Array) -> tuple[Array, Array]:
+        """Return why objects left and what to show, as of the instant; `steps` are that of the refresh."""
+        why, show = reasons(np.maximum(versions, 0), steps, self.sources, self.timing), versions
+        why[versions < 0] = LEFT
+        if self.removals.why is not None:
+            removed = self.removals.cover(versions, self._seen) & (why == LEFT)
+            why[removed] = self.removals.why[objects[removed]]
+        return why, self.numbers.or_keys(show, objects)
+
+    def are_too_old(self, versions: Array, window_us: Array) -> Array:
+        """Return whether versions are from before the windows, -1 for none; bool (n,)."""
+        known = (versions >= 0) & (versions < self.versions) & (window_us >= 0)
+        times = times_of(self, np.where(known, versions, 0)) if known.any() else np.zeros(len(versions))
+        return known & (times < self._instant - window_us)
 
     def within(self, versions: Array, window_us: Array) -> Array:
         """Return whether versions lie in the windows before the instant; bool (n,).
@@ -93,7 +113,7 @@ def context_as_of(
     """Return the context of the one step of a refresh."""
     focal = ObjectsAsOf(batch.focal, due)
     as_of = replace(batch, timing=objects.timing, objects=objects, focal=focal)
-    return context_of(as_of, queries, QueryConditions(batch.state, prefix, queries, objects), prefix)
+    return context_of(as_of, queries, QueryConditions(batch.state, prefix, queries, objects, focal), prefix)
 
 
 class RefreshedMembers:

@@ -18,6 +18,7 @@ from stqsh.core.kinds.nearest_aggregates import NearestAggregateKind
 from stqsh.core.kinds.nearest_first import NearestFirstKind
 from stqsh.core.kinds.ranges import RangeKind
 from stqsh.core.kinds.records import RecordsKind
+from stqsh.core.kinds.refreshed_first import RefreshedFirstKind, RefreshedNearestFirstKind
 from stqsh.core.kinds.refreshed_nearest import RefreshedNearestKind
 
 log = logging.getLogger("stqsh.extensions")
@@ -50,6 +51,8 @@ KINDS: dict[str, QueryKind] = {
         RefreshedNearestKind(),
         FirstKind(),
         NearestFirstKind(),
+        RefreshedFirstKind(),
+        RefreshedNearestFirstKind(),
         RecordsKind(),
     )
 }

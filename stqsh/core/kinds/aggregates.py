@@ -23,7 +23,7 @@ from stqsh.core.groups.group_deltas import GroupDeltas, MemberChanges, is_count
 from stqsh.core.groups.group_merge import merge_groups
 from stqsh.core.groups.marks import BEGIN, SpokenMarks
 from stqsh.core.groups.query_forms import FormedQueries, QueryForms
-from stqsh.core.groups.refresh_schedule import DueQueries, RefreshSchedule, compared_in
+from stqsh.core.groups.refresh_schedule import DueQueries, RefreshSchedule, compared_in, timings_of_groups
 from stqsh.core.groups.refreshed_members import RefreshedMembers, member_changes
 from stqsh.core.groups.region_tallies import RegionTallies, adds_up
 from stqsh.core.groups.shared_queries import SharedQueries, taken_back
@@ -104,7 +104,8 @@ class AggregateLogic(QueryLogic):
         follows = _following(self._forms)
         if not self._regions.prepare(begun, queries.stays, follows):
             return
-        schedule = RefreshSchedule(self.batch, queries, self._forms, self._regions.conditions)
+        timings = timings_of_groups(self._forms)
+        schedule = RefreshSchedule(self.batch, queries, self._regions.conditions, timings)
         if follows.any():
             self._follow(follows, begun[follows[begun]])
         else:
@@ -185,7 +186,8 @@ class AggregateLogic(QueryLogic):
             return none
         others = self._forms.durations(lambda one: 1 if one.error > 0 or compared_in(one) else None) > 0
         at = dues[0].positions
-        at = at[(self.queries.focal[at] < 0) & ~others[at]]
+        moves = (self.queries.focal[at] >= 0) | self._regions.conditions.move[at]
+        at = at[~moves & ~others[at]]
         return at if len(at) <= _QUERIES_A_REFRESH * len(dues) else none
 
     def _changes(self, context: QueryContext, changes: MemberChanges, after: int) -> Iterator[States]:

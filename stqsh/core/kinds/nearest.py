@@ -30,7 +30,7 @@ from stqsh.core.matching.keyword_queries import (
     record_texts,
     release_keywords,
 )
-from stqsh.core.matching.moving_index import ObjectCellStore
+from stqsh.core.matching.moving_index import release_cells
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.query_context import QueryContext, context_of
 from stqsh.core.matching.row_changes import RowChanges, ShowingQueries
@@ -102,7 +102,7 @@ class NearestLogic(MergingLogic):
         super().__init__(kind, batch, output)
         self._sent = SentAnswers(batch.state, self.prefix)
         self._members = MemberTable(batch.state, self.prefix)
-        self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects)
+        self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects, batch.focal)
         self._frozen: tuple[Array, Array] = np.empty(0, np.int64), np.empty(0, np.int32)
 
     def register(self, positions: Array, new: NewQueries) -> None:
@@ -149,7 +149,7 @@ class NearestLogic(MergingLogic):
         """Offer the changes of each query's k nearest objects on this slot."""
         queries, first = self.queries, self.batch.timing.first
         if not len(queries):
-            ObjectCellStore(self.batch, self.prefix).release()
+            release_cells(self.batch, self.prefix)
             release_keywords(self.batch, self.prefix)
             return
         index = keywords_of(self.batch, self.prefix)

@@ -21,6 +21,7 @@ from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, Stream
 from stqsh.core.first.first_merge import merge_first
 from stqsh.core.first.orders import FirstQueries, QueryOrders, order_operators
 from stqsh.core.first.places import with_distances
+from stqsh.core.groups.refresh_schedule import QueryTimings
 from stqsh.core.kinds.nearest import NearestKind, NearestLogic
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.row_changes import RowChanges
@@ -55,8 +56,15 @@ class PlaceLookup:
         limits: Array = queries.limit[positions]
         self._partials.mark(ids, self._batch.timing.first, LIMIT, limits, shows)
 
-    def keys(self, changes: CandidateChanges) -> pa.BinaryArray:
-        """Return the places of candidates, what queries select of them, and the lengths of the places."""
+    def timings(self) -> QueryTimings:
+        """Return when the queries are looked at."""
+        return self._orders.timings()
+
+    def keys(self, changes: CandidateChanges, now_us: int = 0) -> pa.BinaryArray:
+        """Return the places of candidates, what queries select of them, and the lengths of the places.
+
+        `now_us` is the meaning of NOW, µs.
+        """
         count, offered = len(changes.query), np.flatnonzero(changes.op > 0)
         query, version, far = (column[offered] for column in (changes.query, changes.show, changes.distance))
         form, at = self._queries.form[query], np.empty(len(query), np.int64)
@@ -64,10 +72,10 @@ class PlaceLookup:
         for number in np.unique(form).tolist():
             mine = np.flatnonzero(form == number)
             at[mine] = sum(map(len, parts)) + np.arange(len(mine))
-            parts.append(self._orders.places(number, version[mine].astype(np.int32), 0, far[mine]))
+            parts.append(self._orders.places(number, version[mine].astype(np.int32), now_us, far[mine]))
         chosen: Any = pa.array(at)
         places = pa.concat_arrays(parts).take(chosen)
-        selected = self._selected.keys(query, version, far)
+        selected = self._selected.keys(query, version, far, np.full(len(query), now_us))
         joined = _joined(places, pa.nulls(len(query), pa.binary()) if selected is None else selected)
         back = np.full(count, -1)
         back[offered] = np.arange(len(offered))

@@ -44,7 +44,7 @@ class RecordsLogic(QueryLogic):
     def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
         super().__init__(kind, batch, output)
         self._sent = SentAnswers(batch.state, self.prefix)
-        self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects)
+        self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects, batch.focal)
         self._records = BatchRecords(batch.objects)
 
     def register(self, positions: Array, new: NewQueries) -> None:

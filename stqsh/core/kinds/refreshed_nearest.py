@@ -23,14 +23,9 @@ from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, Stream
 from stqsh.core.groups.looked_up import Lookups
 from stqsh.core.groups.marks import BEGIN, SpokenMarks
 from stqsh.core.groups.query_forms import FormedQueries, QueryForms
-from stqsh.core.groups.refresh_schedule import DueQueries, RefreshSchedule
+from stqsh.core.groups.refresh_schedule import DueQueries, RefreshSchedule, timings_of_groups
 from stqsh.core.kinds.nearest_aggregates import NearestAggregateKind, marks_of_groups, merge_neighbours
-from stqsh.core.matching.keyword_queries import (
-    add_keywords,
-    keywords_of,
-    record_texts,
-    release_keywords,
-)
+from stqsh.core.matching.keyword_queries import add_keywords, follow_keywords
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.nearest.refreshed_neighbours import NOBODY, Neighbours, RefreshedNeighbours
 from stqsh.core.output.batch_output import BatchOutput
@@ -56,7 +51,7 @@ class RefreshedNearestLogic(MergingLogic):
     def __init__(self, kind: RefreshedNearestKind, batch: StreamBatch, output: BatchOutput) -> None:
         super().__init__(kind, batch, output)
         self._forms = QueryForms(batch.state, self.prefix, self.queries)
-        self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects)
+        self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects, batch.focal)
         self._groups = SpokenMarks()
         self._lookups = Lookups(batch.state, self.prefix)
 
@@ -82,10 +77,9 @@ class RefreshedNearestLogic(MergingLogic):
     def on_events(self, begun: Array) -> None:
         """Offer the neighbours of queries at their refreshes; one that begins waits for its next one."""
         del begun
-        self._follow_keywords()
-        schedule = RefreshSchedule(
-            self.batch, self.queries, self._forms, self._conditions, self._lookups.compared()
-        )
+        follow_keywords(self.batch, self.queries)
+        timings = timings_of_groups(self._forms, self._lookups.compared())
+        schedule = RefreshSchedule(self.batch, self.queries, self._conditions, timings)
         for refreshes in schedule.by_duration():
             self._refresh(refreshes, schedule.windows_us)
         awake = self._forms.heeding_time(self.queries.until > self.batch.timing.first)
@@ -94,18 +88,6 @@ class RefreshedNearestLogic(MergingLogic):
     def chunks(self) -> list[Chunk]:
         """Return the candidates, and the marks of members and of groups."""
         return [*super().chunks(), *marks_of_groups(self.batch, self._groups, REFRESHED_NEAREST.name)]
-
-    def _follow_keywords(self) -> None:
-        """Count the terms of new records, and forget those that only queries that are gone asked for."""
-        queries, index = self.queries, keywords_of(self.batch, self.prefix)
-        if index is None:
-            return
-        if not len(queries):
-            release_keywords(self.batch, self.prefix)
-            return
-        record_texts(self.batch, index)
-        nowhere = np.full((len(queries), 4), np.nan)  # the terms are all that a refresh looks up
-        index.refresh(queries.id, nowhere, np.zeros(len(queries), np.bool_), self.batch.spec.bounds)
 
     def _refresh(self, refreshes: Iterator[DueQueries], windows_us: Array) -> None:
         """Offer how neighbours differ from one refresh to the next."""

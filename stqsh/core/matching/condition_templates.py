@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 import msgspec
 
@@ -27,7 +28,15 @@ from stqsh.spec.expression import (
     find_nodes,
     rewrite,
 )
-from stqsh.spec.region import CircleSpec, NamedRegionSpec, RectangleSpec, Region
+from stqsh.spec.region import (
+    CircleSpec,
+    Key,
+    MovingCircleSpec,
+    MovingRectangleSpec,
+    NamedRegionSpec,
+    RectangleSpec,
+    Region,
+)
 
 _KINDS = {"INT": "BIGINT", "TIMESTAMP": "BIGINT", "FLOAT": "DOUBLE"}
 
@@ -35,6 +44,19 @@ _SHORT = 4
 """The most constants of an IN that are compared one by one; a longer list is one constant."""
 
 _KEPT = 1 << 14
+_X, _Y = ".x", ".y"
+
+
+class RegionAround(NamedTuple):
+    """A region of a template that moves: the numbers of its constants.
+
+    Attributes:
+        focal: the key of its focal object.
+        sizes: its width and height, or its radius.
+    """
+
+    focal: int
+    sizes: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -57,6 +79,17 @@ class Template:
     def instants(self) -> list[CompareExpr]:
         """Its comparisons with NOW, or with NOW ± a constant, which is on the right."""
         return [node for node in find_nodes(self.shape, CompareExpr) if has_now(node.right)]
+
+    @cached_property
+    def around(self) -> tuple[RegionAround, ...]:
+        """Its regions that move with objects."""
+        found = []
+        for node in find_nodes(self.shape, InsideEachExpr):
+            if node.type in ("moving_rect", "moving_circle"):
+                (x, _), sizes = node.operands[:2], node.operands[2:]
+                focal = int(x.name.removesuffix(_X)[1:])
+                found.append(RegionAround(focal, tuple(constant_number(one) for one in sizes)))
+        return tuple(found)
 
     @cached_property
     def equalities(self) -> dict[str, int]:
@@ -92,6 +125,11 @@ def has_now(expr: Expr) -> bool:
 def parameter(j: int) -> str:
     """Return the column that stands for constant j; no declared column can have this name."""
     return f"\0{j}"
+
+
+def focal_columns(j: int) -> tuple[str, str]:
+    """Return the columns that stand for where the object is whose key is constant j: x and y."""
+    return parameter(j) + _X, parameter(j) + _Y
 
 
 def constant_number(column: Expr) -> int:
@@ -144,9 +182,19 @@ class _Splitter:
                 return InsideEachExpr("rect", tuple(self.take(side, "DOUBLE") for side in region.box))
             case CircleSpec(x, y, radius):
                 return InsideEachExpr("circle", tuple(self.take(one, "DOUBLE") for one in (x, y, radius)))
+            case MovingRectangleSpec(focal, xdist, ydist):
+                return InsideEachExpr("moving_rect", self.take_around(focal, (xdist, ydist)))
+            case MovingCircleSpec(focal, radius):
+                return InsideEachExpr("moving_circle", self.take_around(focal, (radius,)))
             case NamedRegionSpec(area, _, str(member)):
                 return InsideEachExpr("area", (self.take(member, "STRING"),), area)
         return InsideExpr(region)
+
+    def take_around(self, focal: Key, sizes: tuple[float, ...]) -> tuple[ColumnExpr, ...]:
+        """Return the operands of a region around an object, whose place is not a constant."""
+        key = self.take(focal, "STRING" if isinstance(focal, str) else "BIGINT")
+        places = (ColumnExpr(name) for name in focal_columns(constant_number(key)))
+        return (*places, *(self.take(size, "DOUBLE") for size in sizes))
 
     def take(self, value: Value, kind: str) -> ColumnExpr:
         self.kinds.append(_KINDS.get(kind, kind))

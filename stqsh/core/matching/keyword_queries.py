@@ -19,13 +19,13 @@ from stqsh.core.texts.keyword_index import KeywordIndex
 from stqsh.core.texts.term_table import EventTerms, TermTable
 from stqsh.core.texts.tokenizer import needed_words, tokens
 from stqsh.core.texts.value_terms import RequiredValue, ValueColumn, required_values, stored_terms
-from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.expression import ColumnExpr, ContainsExpr, Expr, conjunction, conjuncts
 from stqsh.spec.query import BoundQuery, SlotQuery
 from stqsh.spec.stream import StreamSpec
 
 if TYPE_CHECKING:
     from stqsh.core.contract.query_kind import StreamBatch
+    from stqsh.core.queries.query_table import QueryTable
     from stqsh.core.queries.registrations import NewQueries
 
 
@@ -74,10 +74,9 @@ def keyword_parts(
 
 def _follows_records(spec: SlotQuery | BoundQuery) -> bool:
     """Return whether a query has a fixed region, and its members are followed from record to record."""
-    refreshed = isinstance(spec.aggregates, AggregateSpec) and (
-        spec.aggregates.each_step or spec.aggregates.sync_us is not None
-    )
-    return spec.region.focal_key is None and not refreshed
+    each_step = spec.aggregates is not None and spec.aggregates.each_step
+    refreshed = isinstance(spec, SlotQuery) and spec.sync_us is not None
+    return spec.region.focal_key is None and not each_step and not refreshed
 
 
 def keyword_mode(spec: SlotQuery | BoundQuery, stream: StreamSpec) -> str | None:
@@ -174,6 +173,22 @@ def release_keywords(batch: StreamBatch, prefix: str) -> None:
     state.release(f"{prefix}{_FOLDER}/")
     if not any(name.endswith(f"{_FOLDER}/lattice") for name in state.names(stream)):
         state.release(f"{stream}terms/")
+
+
+def follow_keywords(batch: StreamBatch, queries: QueryTable) -> None:
+    """Count the terms of a batch's new records for a kind whose queries are not matched with events.
+
+    Terms that only queries that are gone asked for are forgotten.
+    """
+    index = keywords_of(batch, queries.prefix)
+    if index is None:
+        return
+    if not len(queries):
+        release_keywords(batch, queries.prefix)
+        return
+    record_texts(batch, index)
+    nowhere = np.full((len(queries), 4), np.nan)  # the terms are all that a refresh looks up
+    index.refresh(queries.id, nowhere, np.zeros(len(queries), np.bool_), batch.spec.bounds)
 
 
 def record_texts(batch: StreamBatch, index: KeywordIndex) -> None:

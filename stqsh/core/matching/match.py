@@ -11,7 +11,7 @@ from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.events.updates import UpdateArrays, count_pairs, make_updates
 from stqsh.core.kernels.index.static_rects import CandidatePairs, QueryLifetimes, filter_alive
 from stqsh.core.matching.crossings import without_crossings
-from stqsh.core.matching.moving_index import moving_pairs
+from stqsh.core.matching.moving_index import moving_pairs, with_region_events
 from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.matching.row_changes import StayingMembers, staying_members, together
 from stqsh.core.matching.time_events import with_time_events
@@ -50,13 +50,15 @@ def match(
     WAS and IS say whether the object was and is a member: in the region (box and shape), not the focal
     object, and the condition holds. Each pair appears once and may have neither flag.
 
-    Events are those of the objects, those that time causes (`with_time_events`), and those of idle objects
-    that a region moved over: same version, same place before and after, and the place is not given. If an
+    Events are those of the objects, those that time causes (`with_time_events`), those of idle objects that a
+    region of a condition moved over (`with_region_events`), and those of idle objects that a query's region
+    moved over: same version, same place before and after, and the place is not given. If an
     object was a member and still is, there is a pair if the query has a condition or a shape, or the context
     requires it, but not if the object was idle.
     """
     batch = context.batch
     events = with_time_events(batch.objects.events, context.conditions, batch.objects)
+    events = with_region_events(context, events)
     pairs, ordered, order = index.join(events)
     if (lives.since >= batch.timing.first).any() or (lives.until <= batch.timing.last).any():
         pairs = filter_alive(pairs, ordered, lives)

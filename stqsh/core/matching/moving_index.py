@@ -5,11 +5,14 @@ It prepares the input of `stqsh.core.kernels.join.moving_join`.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from stqsh.arrays import Array
+from stqsh.core.base.clock import NEVER
 from stqsh.core.contract.query_kind import StreamBatch
-from stqsh.core.kernels.events.transitions import Transitions
+from stqsh.core.kernels.events.transitions import Transitions, places_at
 from stqsh.core.kernels.geometry.boxes import extended_boxes
 from stqsh.core.kernels.geometry.circles import circle_boxes
 from stqsh.core.kernels.index.moving_boxes import MovingQueries
@@ -17,7 +20,7 @@ from stqsh.core.kernels.index.object_grid import BLOCK, ObjectGrid, blocks_for, 
 from stqsh.core.kernels.index.static_rects import CandidatePairs, GridFrame, QueryLifetimes
 from stqsh.core.kernels.join.moving_join import MovingJoin, MovingJoinParams, by_focal, join_moving
 from stqsh.core.matching.query_context import QueryContext
-from stqsh.core.objects.batch_objects import by_step
+from stqsh.core.objects.batch_objects import by_step, joined
 from stqsh.core.queries.query_table import ACTIVE, CIRCLE
 from stqsh.core.regions.grid_layout import lattice_over
 from stqsh.core.state.slot_state import SlotState
@@ -29,6 +32,15 @@ _OBJECTS_A_CELL = 8
 _OUTGROWN = 4
 """The growth factor of the number of objects after which the cells are rebuilt."""
 _RADIX = (1 << 16) - 1
+
+
+class RegionSizes(NamedTuple):
+    """The sizes of moving regions as `MovingQueries` has them, float64 (m,) each."""
+
+    xdist: Array
+    ydist: Array
+    reach: Array
+    radius: Array
 
 
 def moving_pairs(
@@ -46,18 +58,60 @@ def moving_pairs(
         none = CandidatePairs(*(np.empty(0, kind) for kind in (np.int32, np.int32, np.uint8)))
         return none, by_step(events, slice(0))
     lattice, objects = cells.open(events)
-    movers = movers_of(context, at)
     params = MovingJoinParams(lattice, lives, context.planar)
-    order = by_step_and_cell(events, batch.timing.first, lattice)
-    turns = batch.focal.events
-    turns = by_step(turns, by_step_and_cell(turns, batch.timing.first, lattice))
-    seen, unmoved = join_moving(MovingJoin(by_step(events, order), turns, movers, params), objects)
+    join, order = _join(batch, events, movers_of(context, at), params)
+    seen, unmoved = join_moving(join, objects)
     place = np.zeros(len(unmoved.obj))  # present, wherever that is
     more = Transitions(
         unmoved.step, unmoved.obj, unmoved.version, unmoved.version, place, place, place, place
     )
     numbers = np.concatenate([order, len(events.step) + np.arange(len(unmoved.obj))[::-1]]).astype(np.int32)
     return CandidatePairs(numbers[seen.event], seen.query, seen.flags), more
+
+
+def with_region_events(context: QueryContext, events: Transitions) -> Transitions:
+    """Return the events, with one more for each idle object that a region of a condition moves over.
+
+    Conditions are tested at events. So an object needs one, which leaves it unchanged, in each step in which
+    it comes into a moving region of a condition, or out of one, because the focal object moves. Such a region
+    is joined with the objects as that of a query is (SOLE section 5.3, Algorithm 4); equal ones are joined
+    once, so that the cost depends on what regions move over, and not on how many queries have them.
+    """
+    batch, cells = context.batch, ObjectCellStore(context.batch, around(context.prefix))
+    focal, sizes, radius = context.conditions.regions_around()
+    known = focal >= 0
+    if not known.any():
+        cells.release()
+        return events
+    lattice, objects = cells.open(events)
+    focal, radius, (xdist, ydist) = focal[known], radius[known], sizes[known].T.copy()
+    count = len(focal)
+    movers = _movers(
+        batch,
+        query=np.arange(count, dtype=np.int32),
+        own=np.full(count, -1, np.int32),
+        focal=focal,
+        sizes=RegionSizes(xdist, ydist, np.full(count, np.nan), radius),
+        checked=np.zeros(count, np.bool_),
+    )
+    forever = QueryLifetimes(*(np.full(count, step) for step in (batch.timing.first - 1, NEVER)))
+    join, _ = _join(batch, events, movers, MovingJoinParams(lattice, forever, context.planar))
+    _, moved = join_moving(join, objects)
+    if not len(moved.step):
+        return events
+    versions = moved.version
+    x, y = places_at(versions, batch.timing.first - 1, *batch.objects.sources, batch.objects.timing.unending)
+    return joined(events, Transitions(moved.step, moved.obj, versions, versions, x, y, x, y))
+
+
+def _join(
+    batch: StreamBatch, events: Transitions, movers: MovingQueries, params: MovingJoinParams
+) -> tuple[MovingJoin, Array]:
+    """Return the join of events and movers, and the order of the events in it."""
+    order = by_step_and_cell(events, batch.timing.first, params.lattice)
+    turns = batch.focal.events
+    turns = by_step(turns, by_step_and_cell(turns, batch.timing.first, params.lattice))
+    return MovingJoin(by_step(events, order), turns, movers, params), order
 
 
 def by_step_and_cell(events: Transitions, first: int, lattice: GridFrame) -> Array:
@@ -83,27 +137,63 @@ def by_step_and_cell(events: Transitions, first: int, lattice: GridFrame) -> Arr
 
 def movers_of(context: QueryContext, at: Array) -> MovingQueries:
     """Return the moving queries at these positions, as they are before the batch."""
-    queries, focals = context.queries, context.batch.focal
-    focal, radius = queries.focal[at], queries.radius[at]
-    reach, rounds = queries.reach[at], queries.shape[at] == CIRCLE
-    _, xs, ys = focals.at(context.batch.timing.first - 1)
-    x, y, sides = xs[focal], ys[focal], (queries.x1[at], queries.y1[at])
-    now = np.column_stack([extended_boxes(x, y, *sides, reach, context.planar), x, y])
-    now[rounds, :4] = circle_boxes(x[rounds], y[rounds], radius[rounds], context.planar)
-    start, member = by_focal(focal, len(focals.table))
-    return MovingQueries(
+    queries, rounds = context.queries, context.queries.shape[at] == CIRCLE
+    return _movers(
+        context.batch,
         query=at,
         own=context.focals[at],
-        xdist=sides[0],
-        ydist=sides[1],
-        reach=reach,
-        radius=np.where(rounds, radius, -1.0),
+        focal=queries.focal[at],
+        sizes=RegionSizes(
+            queries.x1[at],
+            queries.y1[at],
+            queries.reach[at],
+            np.where(rounds, queries.radius[at], -1.0),
+        ),
         checked=(queries.template[at] >= 0) | np.broadcast_to(context.staying, len(queries))[at],
+    )
+
+
+def _movers(
+    batch: StreamBatch,
+    *,
+    query: Array,
+    own: Array,
+    focal: Array,
+    sizes: RegionSizes,
+    checked: Array,
+) -> MovingQueries:
+    """Return regions around focal objects as they are before the batch, see `MovingQueries`."""
+    planar, (xdist, ydist, reach, radius) = batch.spec.planar, sizes
+    rounds = radius >= 0
+    _, xs, ys = batch.focal.at(batch.timing.first - 1)
+    x, y = xs[focal], ys[focal]
+    now = np.column_stack([extended_boxes(x, y, xdist, ydist, reach, planar), x, y])
+    now[rounds, :4] = circle_boxes(x[rounds], y[rounds], radius[rounds], planar)
+    start, member = by_focal(focal, len(batch.focal.table))
+    return MovingQueries(
+        query=query,
+        own=own,
+        xdist=xdist,
+        ydist=ydist,
+        reach=reach,
+        radius=radius,
+        checked=checked,
         now=now,
         past=now.copy(),
         start=start,
         member=member,
     )
+
+
+def around(prefix: str) -> str:
+    """Return the prefix of the cells for the regions in conditions, given that of a kind's arrays."""
+    return f"{prefix}/around"
+
+
+def release_cells(batch: StreamBatch, prefix: str) -> None:
+    """Release all cells of a kind, which are not kept up to date if no query is matched with events."""
+    for name in (prefix, around(prefix)):
+        ObjectCellStore(batch, name).release()
 
 
 class ObjectCellStore:

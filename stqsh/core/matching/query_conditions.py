@@ -13,10 +13,10 @@ from stqsh.core.conditions.evaluation import evaluate
 from stqsh.core.conditions.resolver import Resolver
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs
-from stqsh.core.matching.condition_templates import Template, parameter, read_template, split
+from stqsh.core.matching.condition_templates import Template, focal_columns, parameter, read_template, split
 from stqsh.core.matching.equal_constants import clear_unequal_pairs
 from stqsh.core.objects.batch_objects import BatchObjects
-from stqsh.core.queries.query_table import QueryTable
+from stqsh.core.queries.query_table import ACTIVE, QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.columns import DTYPES, StoredColumn, decode
 from stqsh.core.state.slot_state import SlotState
@@ -33,8 +33,11 @@ class QueryConditions:
     with one row for each query of that shape. A query's `template` and `constants` are its shape and row.
     """
 
-    def __init__(self, state: SlotState, prefix: str, queries: QueryTable, objects: BatchObjects) -> None:
+    def __init__(
+        self, state: SlotState, prefix: str, queries: QueryTable, objects: BatchObjects, focal: BatchObjects
+    ) -> None:
         self._state, self._prefix, self.queries, self._objects = state, prefix, queries, objects
+        self._focal = focal
         self.resolver = Resolver(state, objects.table.spec)
         saved = state.entry("templates").setdefault(prefix, [])
         self._saved: list[list[Any]] = saved
@@ -131,28 +134,78 @@ class QueryConditions:
         shapes, held = self.queries.template[queries], np.ones(len(queries), np.bool_)
         for t in np.flatnonzero(np.bincount(shapes + 1)[1:]).tolist():
             mine = np.flatnonzero(shapes == t)
-            held[mine] = self._truth_as_of(t, versions[mine], queries[mine], instants[mine])
+            assert not self.templates[t].around, "an instant does not say where focal objects are"
+            held[mine] = self._truth_as_of(t, versions[mine], queries[mine], instants[mine], None)
         return held
 
     def _truth(self, t: int, versions: Array, queries: Array, steps: Array) -> Array:
         """Return whether shape t holds for versions, with the constants of queries, at steps; bool (n,)."""
-        return self._truth_as_of(t, versions, queries, self._objects.timing.at(steps))
+        return self._truth_as_of(t, versions, queries, self._objects.timing.at(steps), steps)
 
-    def _truth_as_of(self, t: int, versions: Array, queries: Array, instants: Array) -> Array:
+    def _truth_as_of(
+        self, t: int, versions: Array, queries: Array, instants: Array, steps: Array | None
+    ) -> Array:
         some = [slice(at, at + _AT_ONCE) for at in range(0, len(versions), _AT_ONCE)]
-        found = [self._truth_of_some(t, versions[part], queries[part], instants[part]) for part in some]
+        found = [
+            self._truth_of_some(
+                t, versions[part], queries[part], instants[part], None if steps is None else steps[part]
+            )
+            for part in some
+        ]
         return np.concatenate(found) if found else np.empty(0, np.bool_)
 
-    def _truth_of_some(self, t: int, versions: Array, queries: Array, instants: Array) -> Array:
+    def _truth_of_some(
+        self, t: int, versions: Array, queries: Array, instants: Array, steps: Array | None
+    ) -> Array:
         template = self.templates[t]
         columns = self.columns(template.columns(self.resolver.location), versions)
         texts = self._objects.table.pool.strings()
         for j, kind in enumerate(template.kinds):
             columns[parameter(j)] = decode(self.constant(t, j, queries), kind, texts)
+        if steps is not None:
+            for j in {region.focal for region in template.around}:
+                places = self._focal.places_of(self.focal_objects(t, j, queries), steps)
+                columns |= dict(zip(focal_columns(j), map(pa.array, places), strict=True))
         now: Any = pa.array(instants)
         truth = evaluate(template.shape, columns, now, self.resolver)
         verdict: Array = truth.fill_null(False).to_numpy(zero_copy_only=False)
         return verdict
+
+    def focal_objects(self, t: int, j: int, queries: Array) -> Array:
+        """Return the focal object whose key is constant j of each query; int32 (n,), -1 for none known."""
+        stored, kind = self.constant(t, j, queries), self.templates[t].kinds[j]
+        values, which = np.unique(stored.values, return_inverse=True)
+        distinct = StoredColumn(values, np.ones(len(values), np.bool_))
+        keys = decode(distinct, kind, self._objects.table.pool.strings())
+        table = self._focal.table
+        found: Array = table.keys.find(keys.cast(table.key_type))[which]
+        return found
+
+    def regions_around(self) -> tuple[Array, Array, Array]:
+        """Return the moving regions in conditions of active queries, each once.
+
+        Returns:
+            Their focal objects, int32 (n,), -1 for one that is not known; their widths and heights, float64
+            (n, 2); and their radii, float64 (n,), -1 for rectangles.
+        """
+        active, rows = self.queries.mode == ACTIVE, [np.empty((0, 4))]
+        for t, template in enumerate(self.templates):
+            if not template.around:
+                continue
+            mine = np.flatnonzero(active & (self.queries.template == t))
+            for region in template.around:
+                sizes = [self.constant(t, j, mine).values for j in region.sizes]
+                none = np.zeros(len(mine))
+                shape = [*sizes, none - 1] if len(sizes) > 1 else [none, none, *sizes]
+                rows.append(np.column_stack([self.focal_objects(t, region.focal, mine), *shape]))
+        found = np.unique(np.concatenate(rows), axis=0) if len(rows) > 1 else rows[0]
+        return found[:, 0].astype(np.int32), found[:, 1:3], found[:, 3]
+
+    @property
+    def move(self) -> Array:
+        """Whether the condition of each query has a region that moves; bool (queries,)."""
+        moving = np.array([*(bool(template.around) for template in self.templates), False])
+        return moving[self.queries.template]
 
     def columns(self, names: Iterable[str], versions: Array) -> dict[str, pa.Array[Any]]:
         """Return columns of versions by name, and an unnamed one that gives constants their length."""

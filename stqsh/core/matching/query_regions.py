@@ -7,7 +7,7 @@ import numpy as np
 from stqsh.arrays import Array
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.events.updates import ENDED
-from stqsh.core.matching.moving_index import ObjectCellStore
+from stqsh.core.matching.moving_index import release_cells
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.query_context import QueryContext, context_of
 from stqsh.core.matching.region_scaling import scale, will_scale
@@ -28,7 +28,7 @@ class QueryRegions:
     def __init__(self, batch: StreamBatch, prefix: str, queries: QueryTable) -> None:
         self._batch, self._prefix, self._queries = batch, prefix, queries
         self.index = StaticRegionIndex(batch, prefix)
-        self.conditions = QueryConditions(batch.state, prefix, queries, batch.objects)
+        self.conditions = QueryConditions(batch.state, prefix, queries, batch.objects, batch.focal)
         self._area = memory_of(batch.state, batch.spec.id).area
         self._is_outdated = False
 
@@ -73,7 +73,7 @@ class QueryRegions:
 
     def release_cells(self) -> None:
         """Release the cells of objects, which are not kept up to date if no query is matched with events."""
-        ObjectCellStore(self._batch, self._prefix).release()
+        release_cells(self._batch, self._prefix)
 
     def skip_events(self) -> None:
         """Match no query with the events of a batch: only count the terms of its records."""

@@ -30,6 +30,7 @@ from stqsh.core.kernels.knn.ranking import FocalMoves, RankResult, TrackedCircle
 from stqsh.core.kernels.knn.tie_order import KeyOrder, by_number, by_text
 from stqsh.core.matching.keyword_queries import keyword_pairs, keywords_of
 from stqsh.core.matching.match import JoinResult, match
+from stqsh.core.matching.moving_index import around
 from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.nearest.candidate_changes import CandidateChanges, with_reasons
 from stqsh.core.nearest.circle_search import CircleSearch, SearchCircles
@@ -224,12 +225,15 @@ class _Cells:
     """The cells of objects that moving circles use, as they are before the batch."""
 
     def __init__(self, context: QueryContext) -> None:
-        self._state, self._prefix = context.batch.state, f"{context.prefix}/cells/"
-        self._kept = {name: self._state.array(name).copy() for name in self._state.names(self._prefix)}
+        self._state = context.batch.state
+        self._folders = [f"{prefix}/cells/" for prefix in (context.prefix, around(context.prefix))]
+        names = [name for folder in self._folders for name in self._state.names(folder)]
+        self._kept = {name: self._state.array(name).copy() for name in names}
 
     def restore(self) -> None:
         """Restore the cells, for another attempt at the same batch."""
-        self._state.release(self._prefix)
+        for folder in self._folders:
+            self._state.release(folder)
         for name, values in self._kept.items():
             self._state.replace(name, values)
 

@@ -249,6 +249,13 @@ class BatchObjects:
         x[removed] = y[removed] = np.nan
         return x, y
 
+    def places_of(self, objects: Array, steps: Array) -> tuple[Array, Array]:
+        """Return what `places` does, and NaN for an object of -1."""
+        x, y = (np.full(len(objects), np.nan) for _ in range(2))
+        known = np.flatnonzero(objects >= 0)
+        x[known], y[known] = self.places(objects[known], steps[known])
+        return x, y
+
     def versions_elsewhere(self, shown: Array, op: Array, steps: Array) -> Array:
         """Return the version that another slot has of each object that crosses, -1 where none does.
 

@@ -17,7 +17,14 @@ from msgspec.structs import replace as changed_struct
 from stqsh.arrays import Array
 from stqsh.spec.chunk import Chunk, ChunkKind
 from stqsh.spec.command import SlotCommand, unpack_commands
-from stqsh.spec.expression import ColumnExpr, CompareExpr, LiteralExpr, conjunction, conjuncts
+from stqsh.spec.expression import (
+    ColumnExpr,
+    CompareExpr,
+    LiteralExpr,
+    conjunction,
+    conjuncts,
+    focal_keys_in,
+)
 from stqsh.spec.query import SlotQuery
 from stqsh.spec.query_rows import FOCAL_PATH, QueryRows, filled, is_measure, unpack_query_rows
 from stqsh.spec.region import Key, RegionBase
@@ -135,6 +142,11 @@ class NewQueries:
             keys = pc.coalesce(self.focals.cast(key_type), keys)
         rows: Array = np.flatnonzero(keys.is_valid().to_numpy(zero_copy_only=False))
         return rows, keys.take(rows)
+
+    def focal_keys(self, key_type: pa.DataType) -> Keys:
+        """Return the keys of all focal objects, of queries' regions and of those in their conditions."""
+        around = [key for pattern in self.patterns for key in focal_keys_in(pattern.condition)]
+        return pa.concat_arrays([self.moving(key_type)[1], pa.array(around, key_type)])
 
 
 def _arrives(step: int) -> CompareExpr:

@@ -56,7 +56,7 @@ class InterestTracker:
         self.queries = InterestTable(batch.state, batch.spec.id)
         self.prefix = self.queries.prefix
         self.reach = cache_distance(batch.spec, batch.timing.tick, memory.factor * memory.cache)
-        self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects)
+        self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects, batch.focal)
         self.still = StaticRegionIndex(batch, self.prefix)
         self.near = KnnInterest(batch, self.reach)
         self.by_object = ObjectInterest(batch.state, f"s{batch.spec.id}/objects")

@@ -103,7 +103,7 @@ def sizes_of(state: SlotState, spec: StreamSpec, at: Array) -> QuerySizes:
 
 
 def _context(batch: StreamBatch, table: InterestTable) -> QueryContext:
-    conditions = QueryConditions(batch.state, table.prefix, table, batch.objects)
+    conditions = QueryConditions(batch.state, table.prefix, table, batch.objects, batch.focal)
     return context_of(batch, table, conditions, table.prefix)
 
 

@@ -10,8 +10,8 @@ from stqsh.core.conditions.region_test import reach_of
 from stqsh.core.contract.snapshot_selection import EVERYWHERE, PresentObjects, StoredRows
 from stqsh.core.kernels.index.scan import in_box
 from stqsh.core.state.slot_state import SlotState
-from stqsh.spec.query import BoundQuery, Place
-from stqsh.spec.region import Key
+from stqsh.spec.query import BoundQuery
+from stqsh.spec.region import Key, Place
 
 Box = tuple[float, float, float, float]
 

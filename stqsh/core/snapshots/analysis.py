@@ -14,8 +14,8 @@ from stqsh.core.conditions.region_test import RegionNow
 from stqsh.core.contract.snapshot_selection import PresentObjects, SnapshotSelection
 from stqsh.core.snapshots.select import part, whole
 from stqsh.core.state.slot_state import SlotState
-from stqsh.spec.query import Place, SnapshotSpec
-from stqsh.spec.region import Key
+from stqsh.spec.query import SnapshotSpec
+from stqsh.spec.region import Key, Place
 
 
 class OperatorRun(NamedTuple):

@@ -19,7 +19,8 @@ from stqsh.core.texts.term_table import TermTable
 from stqsh.core.texts.tokenizer import tokens
 from stqsh.spec.expression import ContainsExpr, find_nodes
 from stqsh.spec.measure import QueryCounters, QueryMeasure
-from stqsh.spec.query import BoundQuery, Place, QuerySpec
+from stqsh.spec.query import BoundQuery, QuerySpec
+from stqsh.spec.region import Place
 
 SAMPLE = 1000
 """The most objects of the region's box on which region and condition are tested."""

@@ -33,8 +33,8 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.aggregate import AggregateSpec, GroupColumn
 from stqsh.spec.chunk import pack_json
 from stqsh.spec.expression import ColumnExpr, Expr, InsideExpr, JoinExpr, LiteralExpr, RegionOfExpr, has_node
-from stqsh.spec.query import AskSpec, BoundQuery, Place, SelectColumn, SnapshotSpec
-from stqsh.spec.region import NearestSpec
+from stqsh.spec.query import AskSpec, BoundQuery, SelectColumn, SnapshotSpec, focal_keys
+from stqsh.spec.region import Key, NearestSpec, Place
 from stqsh.spec.stream import StreamSpec
 
 Selecting: TypeAlias = Callable[[PresentObjects, SnapshotSpec, RegionNow], SnapshotSelection]
@@ -57,46 +57,50 @@ class KeptShares(Protocol):
 
 def knows(state: SlotState, spec: BoundQuery) -> bool:
     """Return whether the slot knows the tables and areas that a snapshot refers to."""
-    tables = [] if spec.join is None else [spec.join.table_id]
-    named = [("tables", table) for table in tables] + [("areas", area) for area in spec.areas]
+    named = [("tables", join.table_id) for join in spec.joins] + [("areas", area) for area in spec.areas]
     return all(str(id_) in state.entry(kind) for kind, id_ in named)
 
 
-def focal(state: SlotState, spec: BoundQuery) -> Place | None:
-    """Return the place of the focal object of a snapshot's region, if this slot has it and it is present.
+def focal_places(state: SlotState, spec: BoundQuery) -> dict[Key, Place]:
+    """Return where the focal objects of a snapshot are that this slot has and that are present, by key.
 
-    A region that moves with an object needs this place before any slot's `part`.
+    Regions that move with objects need these places before any slot's `part`, see `at_places`.
     """
-    key = spec.region.focal_key
-    present = _present(state, spec)
-    if key is None or present is None:
-        return None
-    found = present.among(present.find(key))
-    if not len(found):
-        return None
-    (x,), (y,) = present.places(found)
-    return float(x), float(y)
+    places: dict[Key, Place] = {}
+    keys, present = focal_keys(spec), _present(state, spec)
+    if present is None:
+        return places
+    for key in keys:
+        found = present.among(present.find(key))
+        if len(found):
+            (x,), (y,) = present.places(found)
+            places[key] = float(x), float(y)
+    return places
 
 
 def answer(state: SlotState, ask: AskSpec) -> pa.RecordBatch | None:
     """Answer a question that came through the control log.
 
-    Without a place, the answer for a moving region is the place of its focal object: one row x, y if it is
-    this slot's and present, else no rows. A spec with `measure` asks for the figures of
+    Without a place, the answer for moving regions says where their focal objects are: a row with the number
+    of its key, x and y for each that is present on this slot. A spec with `measure` asks for the figures of
     `stqsh.core.snapshots.query_cost`, which are returned as JSON. `part` answers everything else. The result
     is None if what the snapshot reads has since been dropped.
     """
     spec = ask.spec
     if not knows(state, spec):
         return None
-    if spec.region.focal_key is not None and ask.place is UNSET:
-        place = focal(state, spec)
-        x, y = ([place[0]], [place[1]]) if place else ([], [])
-        return pa.RecordBatch.from_arrays([pa.array(x, pa.float64()), pa.array(y, pa.float64())], ["x", "y"])
+    if ask.place is UNSET and (keys := focal_keys(spec)):
+        found = focal_places(state, spec)
+        columns: dict[str, pa.Array[Any]] = {
+            "focal": pa.array([keys.index(key) for key in found], pa.int32()),
+            "x": pa.array([x for x, _ in found.values()], pa.float64()),
+            "y": pa.array([y for _, y in found.values()], pa.float64()),
+        }
+        return pa.RecordBatch.from_pydict(columns)
     place = None if ask.place is UNSET else ask.place
     if spec.measure is not None:
-        found = pack_json(measure(state, spec, place))
-        return pa.RecordBatch.from_arrays([pa.array([found], pa.binary())], ["measure"])
+        cost = pack_json(measure(state, spec, place))
+        return pa.RecordBatch.from_arrays([pa.array([cost], pa.binary())], ["measure"])
     return part(state, spec, place)
 
 
@@ -178,8 +182,8 @@ def selection_of(
     present = _present(state, spec)
     if present is None:
         return None
-    if spec.aggregates is not None and spec.aggregates.window_us is not None:
-        present = present.within(spec.aggregates.window_us)
+    if (window_us := _window_us(spec)) is not None:
+        present = present.within(window_us)
     return selecting(present, spec, reach_of(spec.region, present.resolver, place))
 
 
@@ -240,8 +244,11 @@ def _present(state: SlotState, spec: BoundQuery) -> PresentObjects | None:
 
     It is the step's time, with WINDOW the end of the step's tick (language.md section 7).
     """
-    is_windowed = spec.aggregates is not None and spec.aggregates.window_us is not None
-    return PresentObjects.of(state, spec.stream_id, at_end=is_windowed)
+    return PresentObjects.of(state, spec.stream_id, at_end=_window_us(spec) is not None)
+
+
+def _window_us(spec: BoundQuery) -> int | None:
+    return spec.window_us if spec.aggregates is None else spec.aggregates.window_us
 
 
 def _without_tables(spec: AggregateSpec) -> AggregateSpec:

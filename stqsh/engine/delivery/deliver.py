@@ -32,7 +32,8 @@ from stqsh.spec.chunk import Chunk, ChunkKind, from_table, in_order, pack, unpac
 from stqsh.spec.clock import BatchClock
 from stqsh.spec.log import SnapshotAsked
 from stqsh.spec.offset import Offset
-from stqsh.spec.query import AskSpec, Place
+from stqsh.spec.query import AskSpec, SnapshotSpec, at_places, focal_keys
+from stqsh.spec.region import Key, Place
 from stqsh.spec.stats import BatchStats, SiftedRecords, SlotStats, TakenMessages, TaskTiming, TimeSplit
 from stqsh.storage.blobs import checkpoint_blobs
 from stqsh.storage.catalogue import NameBook
@@ -362,8 +363,8 @@ def collect_answers(
 ) -> tuple[dict[int, list[bytes]], list[SnapshotAsked]]:
     """Return the slots' shares of each snapshot's answer, and the second questions of those that move.
 
-    A snapshot around a focal object is asked twice, see `stqsh.engine.planning.pending_log`: the first time
-    the slots answer where the object is. A snapshot that no slot can answer gets an empty list.
+    A snapshot around focal objects is asked twice, see `stqsh.engine.planning.pending_log`: the first time
+    the slots answer where the objects are. A snapshot that no slot can answer gets an empty list.
     """
     shares: dict[int, list[bytes]] = {}
     for chunk in chunks:
@@ -372,20 +373,20 @@ def collect_answers(
     again: list[SnapshotAsked] = []
     for ask in asks:
         found = shares.get(ask.ask, [])
-        if ask.spec.region.focal_key is not None and ask.place is UNSET:
-            again.append(SnapshotAsked(ask.spec, first_place(found), ask.ask))
+        if focal_keys(ask.spec) and ask.place is UNSET:
+            again.append(SnapshotAsked(*with_places(ask.spec, found), ask.ask))
         else:
             answers[ask.ask] = found
     return answers, again
 
 
-def first_place(shares: Iterable[bytes]) -> Place | None:
-    """Return the first place (x, y) in the slots' answers, None where there is none."""
-    for batch in map(unpack, shares):
-        if batch.num_rows:
-            x, y = (batch.column(name)[0].as_py() for name in ("x", "y"))
-            return x, y
-    return None
+def with_places(spec: SnapshotSpec, shares: Iterable[bytes]) -> tuple[SnapshotSpec, Place | None]:
+    """Return a snapshot whose moving regions are where the slots say, and its own region's centre."""
+    keys, places = focal_keys(spec), dict[Key, Place]()
+    for share in map(unpack, shares):
+        for row in share.to_pylist():
+            places[keys[row["focal"]]] = row["x"], row["y"]
+    return at_places(spec, places)
 
 
 def concat_batches(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

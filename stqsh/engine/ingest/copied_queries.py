@@ -71,12 +71,13 @@ def separated(
 
 
 def _remembering(command: RegisterCommand | QueryRows, ids: set[int], *, dwelling: bool) -> NDArray[np.bool_]:
-    """Return which of the queries of a command are among some, or have DWELL, and remember objects."""
+    """Return which queries of a command remember objects: those among some ids, and with DWELL or SYNC."""
     pattern = command.query if isinstance(command, RegisterCommand) else command.pattern
     found = _among(command, ids)
-    if find_kind(pattern.kind).is_resent:
+    kind = find_kind(pattern.kind)
+    if kind.is_resent:
         return np.zeros(len(found), np.bool_)
-    return found | (dwelling and bool(pattern.options.dwell_us))
+    return found | (dwelling and (kind.remembers or bool(pattern.options.dwell_us)))
 
 
 def _among(command: RegisterCommand | QueryRows, ids: set[int]) -> NDArray[np.bool_]:

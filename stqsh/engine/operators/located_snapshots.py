@@ -23,12 +23,12 @@ from pyspark import RDD, SparkContext
 from stqsh.core.snapshots.select import answer, knows
 from stqsh.core.state.slot_state import SlotClock, SlotState
 from stqsh.engine.config import TUNING
-from stqsh.engine.delivery.deliver import first_place
+from stqsh.engine.delivery.deliver import with_places
 from stqsh.engine.operators.slot_task import EVALUATE
 from stqsh.engine.spark.spark_internals import POOL_PROPERTY, executor_location, located_tasks
 from stqsh.errors import NotPublishedError
 from stqsh.spec.chunk import pack
-from stqsh.spec.query import AskSpec, SnapshotSpec
+from stqsh.spec.query import AskSpec, SnapshotSpec, focal_keys
 from stqsh.spec.stats import TaskTiming
 from stqsh.storage.arena_cleanup import host_folders
 from stqsh.storage.home import SessionHome
@@ -143,11 +143,11 @@ class LocatedSnapshots:
         while True:
             ask = AskSpec(ask=0, spec=spec)
             found = self._asked(ask, least)
-            if not found.missed and spec.region.focal_key is not None:
-                step, place = found.clock.step, first_place(found.shares)
-                found = self._asked(msgspec.structs.replace(ask, place=place), step)
+            if not found.missed and focal_keys(spec):
+                step, (placed, place) = found.clock.step, with_places(spec, found.shares)
+                found = self._asked(msgspec.structs.replace(ask, spec=placed, place=place), step)
                 if not found.missed and found.clock.step != step:
-                    found = SlotShares(missed="the focal object's slot is at an earlier step")
+                    found = SlotShares(missed="a focal object's slot is at an earlier step")
             if not found.missed:
                 clock = found.clock
                 progress = Progress(step=clock.step, base_tick=clock.base_tick, tick_us=clock.tick_us)

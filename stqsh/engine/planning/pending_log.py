@@ -21,7 +21,7 @@ from stqsh.spec.log import (
     TableDropped,
 )
 from stqsh.spec.offset import Offset
-from stqsh.spec.query import AskSpec, QuerySpec
+from stqsh.spec.query import AskSpec, QuerySpec, focal_keys
 from stqsh.spec.region import Key
 from stqsh.spec.stream import StreamSpec, TableSpec
 from stqsh.storage.control_log import ControlDb, read_log
@@ -132,8 +132,8 @@ class PendingLog:
         return ledger
 
 
-# A snapshot through the log whose region moves is asked twice: where the focal object is, then the rest.
-# Deliver appends the second question, with the place, before the next batch is decided.
+# A snapshot through the log with moving regions is asked twice: where focal objects are, then the rest.
+# Deliver appends the second question, with the places, before the next batch is decided.
 
 
 def snapshots(rows: Iterable[LogRow], after: int, up_to: int) -> list[tuple[int, SnapshotAsked]]:
@@ -158,8 +158,8 @@ def awaits_place(rows: Sequence[LogRow], offset: Offset) -> bool:
 
 
 def wants_place(asked: SnapshotAsked) -> bool:
-    """Return whether a snapshot's first question is where its focal object is."""
-    return asked.spec.region.focal_key is not None and asked.asked_first is None
+    """Return whether a snapshot's first question is where its focal objects are."""
+    return bool(focal_keys(asked.spec)) and asked.asked_first is None
 
 
 def question(seq: int, asked: SnapshotAsked) -> AskSpec:
@@ -203,6 +203,7 @@ class FocalLookups:
             (row.seq, row.entry.stream_id, key)
             for row in self.rows
             if isinstance(row.entry, QuerySpec | QueryBlock)
-            for key in focal_keys_of(row.entry)
+            for keys in focal_keys_of(row.entry)
+            for key in keys
             if not self.ledger.broadcasts(row.entry.stream_id, key)
         ]

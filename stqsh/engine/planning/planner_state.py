@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
+from stqsh.spec.expression import focal_keys_in
 from stqsh.spec.log import (
     QueryBlock,
     QueryDropped,
@@ -23,7 +25,7 @@ from stqsh.spec.log import (
     StreamRouted,
 )
 from stqsh.spec.offset import Offset
-from stqsh.spec.query import QuerySpec, find_kind
+from stqsh.spec.query import QuerySpec, find_kind, focal_keys
 from stqsh.spec.region import Key
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
@@ -80,7 +82,7 @@ class PlannerState:
     routes: dict[int, tuple[int, ...]] = field(default_factory=dict)
     remembering: dict[int, set[int]] = field(default_factory=dict)
     _resent: list[range] = field(default_factory=list)
-    _focal_of_query: dict[int, tuple[int, Key]] = field(default_factory=dict)
+    _focal_of_query: dict[int, tuple[int, tuple[Key, ...]]] = field(default_factory=dict)
 
     def apply(self, row: LogRow) -> None:
         """Fold one log row in; rows come in order of `seq`."""
@@ -115,16 +117,16 @@ class PlannerState:
                     self._forget_focal(query_id)
 
     def _add_focal(self, seq: int, new: QuerySpec | QueryBlock) -> None:
-        keys = focal_keys_of(new)
-        if not keys:
+        each = focal_keys_of(new)
+        if not each:
             return
-        first = seq + 1 - len(keys)
-        self._focal_of_query.update((first + at, (new.stream_id, key)) for at, key in enumerate(keys))
-        self.focal.setdefault(new.stream_id, Counter()).update(keys)
+        first = seq + 1 - len(each)
+        self._focal_of_query.update((first + at, (new.stream_id, keys)) for at, keys in enumerate(each))
+        self.focal.setdefault(new.stream_id, Counter()).update(chain.from_iterable(each))
 
     def _add_refreshed(self, seq: int, new: QuerySpec | QueryBlock) -> None:
         example, count = (new.example, new.count) if isinstance(new, QueryBlock) else (new, 1)
-        if example.aggregates is not None and example.aggregates.sync_us is not None:
+        if example.sync_us is not None:
             query = RefreshedQuery(example.stream_id, seq, example.for_us)
             self.refreshed |= dict.fromkeys(range(seq + 1 - count, seq + 1), query)
 
@@ -135,7 +137,7 @@ class PlannerState:
             if self._resent and self._resent[-1].stop == ids.start:
                 ids = range(self._resent.pop().start, ids.stop)
             self._resent.append(ids)
-        elif example.options.dwell_us:
+        elif example.options.dwell_us or find_kind(example.kind).remembers:
             self.remembering.setdefault(example.stream_id, set()).update(ids)
 
     @property
@@ -174,20 +176,27 @@ class PlannerState:
         )
 
     def _forget_focal(self, query_id: int) -> None:
-        stream_id, key = self._focal_of_query.pop(query_id)
+        stream_id, keys = self._focal_of_query.pop(query_id)
         counts = self.focal.get(stream_id, Counter())
-        counts[key] -= 1
-        if not counts[key]:
-            del counts[key]
+        for key in keys:
+            counts[key] -= 1
+            if not counts[key]:
+                del counts[key]
 
 
-def focal_keys_of(new: QuerySpec | QueryBlock) -> Sequence[Key]:
-    """Return the keys of the focal objects of new queries, in the order of the queries' ids.
+def focal_keys_of(new: QuerySpec | QueryBlock) -> Sequence[tuple[Key, ...]]:
+    """Return the keys of the focal objects of each of the new queries, in the order of the queries' ids.
 
     There are none if the queries are stationary; of queries in one block, all move or none does.
     """
-    if isinstance(new, QueryBlock):
-        shared = new.example.region.focal_key
-        return new.focal or (() if shared is None else (shared,) * new.count)
-    key = new.region.focal_key
-    return () if key is None else (key,)
+    if not isinstance(new, QueryBlock):
+        keys = focal_keys(new)
+        return (keys,) if keys else ()
+    shared = focal_keys(new.example)
+    if not new.focal and not new.around:
+        return (shared,) * new.count if shared else ()
+    own = new.example.region.focal_key
+    shared_own: tuple[Key, ...] = () if own is None else (own,)
+    own_keys = [(key,) for key in new.focal] if new.focal else [shared_own] * new.count
+    others = new.around or (focal_keys_in(new.example.condition),) * new.count
+    return [tuple(dict.fromkeys(pair[0] + pair[1])) for pair in zip(own_keys, others, strict=True)]

@@ -36,9 +36,10 @@ class Expression(Node):
 
 @dataclass(frozen=True)
 class Name(Node):
-    """An identifier of a stream, a query or a column."""
+    """An identifier of a stream, a query or a column; `quoted` if it was typed in double quotes."""
 
     text: str
+    quoted: bool = field(default=False, compare=False, repr=False)
 
 
 LiteralKind = OneOf["STRING", "INTEGER", "DECIMAL", "BOOLEAN", "NULL"]
@@ -76,10 +77,14 @@ class Quantity(Expression):
 
 @dataclass(frozen=True)
 class Column(Expression):
-    """A column, perhaps after the name or alias of its stream: `M.oid`."""
+    """A column, perhaps after the name or alias of its stream: `M.oid`.
+
+    `quoted` if it was typed in double quotes, so that it may be a text of those who know other systems.
+    """
 
     name: str
     qualifier: str | None = None
+    quoted: bool = field(default=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def column(parts: Parts) -> Column:
     """Build `name` or `alias.name`."""
     first, second = parts
     if second is None:
-        return Column(first.text, span=first.span)
+        return Column(first.text, quoted=first.quoted, span=first.span)
     return Column(second.text, first.text, span=cover(first.span, second.span))
 
 

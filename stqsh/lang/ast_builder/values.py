@@ -35,8 +35,8 @@ rule("analyze", "distinct", "not", "any", "if_exists", "if_not_exists")(lambda p
 def name(parts: Parts) -> Name:
     """Return an identifier without its double quotes."""
     token: Token = parts[0]
-    text = token.value
-    return Name(text[1:-1].replace('""', '"') if text[0] == '"' else text, span=span_of(token))
+    is_quoted = token.value[0] == '"'
+    return Name(_unquoted(token.value) if is_quoted else token.value, is_quoted, span=span_of(token))
 
 
 @rule("setting")
@@ -49,16 +49,22 @@ def setting(parts: Parts) -> Name:
 
 @rule("string")
 def string(parts: Parts) -> Literal:
-    """Return a string without its quotes."""
-    return Literal(parts[0][1:-1].replace("''", "'"), "STRING", span=span_of(parts[0]))
+    """Return a string without its quotes, which may be double ones."""
+    return Literal(_unquoted(parts[0]), "STRING", span=span_of(parts[0]))
 
 
 @rule("parameter")
 def parameter(parts: Parts) -> Parameter:
     """Build `:name`, or `:"name"` without its quotes."""
     text = parts[0][1:]
-    name = text[1:-1].replace('""', '"') if text[0] == '"' else text
+    name = _unquoted(text) if text[0] == '"' else text
     return Parameter(name, span=span_of(parts[0]))
+
+
+def _unquoted(text: str) -> str:
+    """Return what stands between a pair of quotes; two of them within it mean one."""
+    quote = text[0]
+    return text[1:-1].replace(quote * 2, quote)
 
 
 @rule("number", "plain_number")

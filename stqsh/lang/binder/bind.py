@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from stqsh.lang.ast import statements
 from stqsh.lang.binder import administration, inserts, live, queries, views
+from stqsh.lang.binder.bare_words import read_words
 from stqsh.lang.binder.definitions import named_regions, sinks, streams, tables
 from stqsh.lang.binder.definitions.column_roles import Columns, guess_roles
 from stqsh.lang.catalogue import Catalogue, CatalogueView
@@ -57,6 +58,7 @@ def bind(
         NotSupportedError: it uses something that is not built yet.
     """
     with locating(statement.piece):
+        statement = read_words(statement, catalogue).statement
         if isinstance(statement, statements.CreateStream | statements.CreateTable):
             return _create(statement, catalogue, inferred, numbers_rows=numbers_rows)
         if isinstance(statement, statements.CreateRegion | statements.CreateRegions):

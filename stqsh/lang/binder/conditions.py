@@ -37,9 +37,9 @@ from stqsh.lang.binder.choices import case, cast
 from stqsh.lang.binder.functions import call
 from stqsh.lang.binder.literals import key_value
 from stqsh.lang.binder.operators import arithmetic, concatenation, described, negative
-from stqsh.lang.binder.parameters import MOST_IN_PATTERN, Content, Hole, hole
+from stqsh.lang.binder.parameters import MOST_IN_PATTERN, Content, hole
 from stqsh.lang.binder.places import LOCATIONS
-from stqsh.lang.binder.regions import bound_region, check_meridian, is_inside, moves, over_meridian
+from stqsh.lang.binder.regions import bound_region, is_inside, moves, over_meridian
 from stqsh.lang.binder.scope import Scope, TypedExpression
 from stqsh.lang.binder.time_comparisons import after, compare_moments, is_moment
 from stqsh.lang.errors import BindError, NotSupportedError
@@ -60,8 +60,11 @@ from stqsh.spec.expression import (
     NotExpr,
     OrExpr,
 )
-from stqsh.spec.region import NamedRegionSpec
 from stqsh.units import UNITS, metres, metres_per_second, microseconds
+
+NOT_SIGNIFICANT = (
+    "a moving region under OR or NOT, with NEAREST or beside another one, on a stream with RETAIN SIGNIFICANT"
+)
 
 
 def condition(node: Expression, scope: Scope) -> Expr:
@@ -167,13 +170,11 @@ def _like(node: Like, scope: Scope) -> TypedExpression:
 def _inside(node: Inside, scope: Scope) -> TypedExpression:
     """Bind `loc INSIDE r` where the query already has a region, or under OR and NOT."""
     check_location(node)
-    if moves(node.region):
-        raise NotSupportedError("a moving region under OR or NOT, or beside another region", node.span)
+    if moves(node.region) and scope.no_moving_region:
+        raise NotSupportedError(scope.no_moving_region, node.span)
+    if moves(node.region) and scope.stream.is_significant:
+        raise NotSupportedError(NOT_SIGNIFICANT, node.span)
     region = bound_region(node.region, scope.stream, scope.catalogue)
-    if isinstance(region, NamedRegionSpec) and isinstance(region.member, Hole):
-        area = scope.catalogue.area(region.name)
-        assert area is not None, "the region was bound"
-        check_meridian(area, scope.stream, node.span)
     parts = over_meridian(region, scope.stream, scope.catalogue)
     return _true_or_false(is_inside((region,) if parts is None else parts.regions), node)
 

@@ -1,11 +1,10 @@
-"""Bind FROM: a query's stream, and the table joined with it on the table's key."""
+"""Bind FROM: a query's stream, and the tables joined with it on their keys."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from stqsh.lang.ast.expressions import Column, Comparison, Expression, Name
-from stqsh.lang.ast.source import Span
 from stqsh.lang.ast.statements import Relation, Select
 from stqsh.lang.binder.conditions import conjuncts
 from stqsh.lang.binder.names import stream_named
@@ -14,7 +13,7 @@ from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, NotSupportedError, near
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import WHOLE_NUMBERS, a_type
-from stqsh.spec.expression import Expr, IsNullExpr, NotExpr
+from stqsh.spec.expression import ColumnExpr, Expr, IsNullExpr, JoinExpr, NotExpr
 from stqsh.spec.stream import ROW, FileSourceSpec, StreamSpec, TableSpec
 
 NO_STREAM = StreamSpec(
@@ -24,22 +23,36 @@ NO_STREAM = StreamSpec(
 
 
 class FromClause(NamedTuple):
-    """A query's stream and its names, its table if there is one, and the rest of its WHERE.
+    """A query's stream with its names, its tables in the order of their joins, and the rest of its WHERE.
 
-    `conditions` are the parts that AND joins, without the equality that makes the join.
+    `conditions` are the parts that AND joins, without the equalities that make the joins.
     """
 
     stream: StreamSpec
     qualifiers: frozenset[str]
-    joined: JoinedTable | None
+    joined: tuple[JoinedTable, ...]
     conditions: tuple[Expression, ...]
 
 
+class _Source(NamedTuple):
+    """A stream or a table in FROM: its names, and once it is known what a column of it stands for."""
+
+    relation: Relation
+    spec: StreamSpec | TableSpec
+    names: frozenset[str]
+    joined: JoinedTable | None = None
+
+    def column(self, name: str) -> ColumnExpr | JoinExpr:
+        """Return what a column stands for."""
+        return ColumnExpr(name) if self.joined is None else self.joined.value(name)
+
+
 class _Equality(NamedTuple):
-    """A join condition, `M.oid = F.oid`: a column of the stream and one of the table."""
+    """A join condition, `M.oid = F.oid`: a column of a source that is known, and one of the table."""
 
     node: Expression
-    of_stream: Column
+    source: _Source
+    of_source: Column
     of_table: Column
 
 
@@ -47,20 +60,73 @@ def from_clause(select: Select, catalogue: CatalogueView) -> FromClause:
     """Return what a SELECT reads. Raises `BindError` and `NotSupportedError`."""
     conditions = conjuncts(select.where)
     if not select.relations:
-        return FromClause(NO_STREAM, frozenset(), None, conditions)
+        return FromClause(NO_STREAM, frozenset(), (), conditions)
     if len(select.relations) == 1:
         [relation] = select.relations
         stream = _stream(relation, catalogue)
-        return FromClause(stream, names_of(stream, relation.alias), None, conditions)
-    relation, other = _stream_and_table(select.relations, catalogue)
-    stream, table = _stream(relation, catalogue), catalogue.table(other.name)
-    assert table is not None
-    names = names_of(stream, relation.alias), names_of(table, other.alias)
-    _check_names(names, other)
-    found = _equality(conditions, (stream, table), names, other.span)
-    _check_types(found, stream, table)
-    joined = JoinedTable(table, found.of_stream.name, names[1])
-    return FromClause(stream, names[0], joined, tuple(part for part in conditions if part is not found.node))
+        return FromClause(stream, names_of(stream, relation.alias), (), conditions)
+    relation, others = _stream_and_tables(select.relations, catalogue)
+    stream = _stream(relation, catalogue)
+    sources = [_Source(relation, stream, names_of(stream, relation.alias))]
+    for other in others:
+        table = catalogue.table(other.name)
+        assert table is not None
+        sources.append(_Source(other, table, names_of(table, other.alias)))
+    _check_names(sources)
+    joined, nodes = _joined(sources, conditions)
+    return FromClause(
+        stream, sources[0].names, joined, tuple(part for part in conditions if part not in nodes)
+    )
+
+
+def _joined(
+    sources: list[_Source], conditions: tuple[Expression, ...]
+) -> tuple[tuple[JoinedTable, ...], list[Expression]]:
+    """Return the tables in the order in which they can be joined, and the equalities that join them.
+
+    A table is joined by its key with a column of the stream, or of a table that is joined before it.
+    """
+    known, waiting = sources[:1], sources[1:]
+    joined: list[JoinedTable] = []
+    nodes: list[Expression] = []
+    while waiting:
+        equal = [(one, _equalities(one, known, sources, conditions)) for one in waiting]
+        on_key = [(one, [e for e in some if e.of_table.name == _key(one)]) for one, some in equal]
+        source, found = next(((one, some) for one, some in on_key if some), (waiting[0], []))
+        if not found:
+            raise _no_join(known, equal)
+        if len(found) > 1:
+            wanted = f"{sources[0].spec.name}.column = {source.spec.name}.{_key(source)}"
+            raise BindError(
+                f"{source.spec.name} is joined twice", found[1].node.span, expected=(f"one {wanted}",)
+            )
+        [equality] = found
+        _check_types(equality, source)
+        assert isinstance(source.spec, TableSpec)
+        by = equality.source.column(equality.of_source.name)
+        joined.append(JoinedTable(source.spec, by, source.names))
+        nodes.append(equality.node)
+        known = [*known, source._replace(joined=joined[-1])]
+        waiting = [one for one in waiting if one is not source]
+    return tuple(joined), nodes
+
+
+def _no_join(known: list[_Source], equal: list[tuple[_Source, list[_Equality]]]) -> BindError:
+    """Return the error that no table can be joined with what is known, of those with their equalities."""
+    for source, some in equal:
+        if some:
+            message = f"{printed(some[0].of_table)} is not the key of {source.spec.name}"
+            return BindError(message, some[0].of_table.span, hint=f"its key is {_key(source)}")
+    source, _ = equal[0]
+    wanted = f"WHERE {known[0].spec.name}.column = {source.spec.name}.{_key(source)}"
+    among = " or ".join([known[0].spec.name, *(["a table before it"] if len(known) > 1 else [])])
+    return BindError(
+        f"no condition joins {among} and {source.spec.name}", source.relation.span, expected=(wanted,)
+    )
+
+
+def _key(source: _Source) -> str:
+    return source.spec.key
 
 
 def has_row(joined: JoinedTable) -> Expr:
@@ -93,7 +159,9 @@ def _stream(relation: Relation, catalogue: CatalogueView) -> StreamSpec:
     return stream_named(Name(relation.name, span=relation.span), catalogue)
 
 
-def _stream_and_table(relations: tuple[Relation, ...], catalogue: CatalogueView) -> tuple[Relation, Relation]:
+def _stream_and_tables(
+    relations: tuple[Relation, ...], catalogue: CatalogueView
+) -> tuple[Relation, list[Relation]]:
     for relation in relations:
         if catalogue.stream(relation.name) is None and catalogue.table(relation.name) is None:
             known = (*catalogue.names("stream"), *catalogue.names("table"))
@@ -106,67 +174,55 @@ def _stream_and_table(relations: tuple[Relation, ...], catalogue: CatalogueView)
     tables = [relation for relation in relations if relation not in streams]
     if len(streams) > 1:
         raise NotSupportedError("joins of streams with each other", streams[1].span)
-    if len(tables) > 1:
-        raise NotSupportedError("joins with more than one table", tables[1].span)
-    return streams[0], tables[0]
+    if not streams:
+        _stream(relations[0], catalogue)
+    return streams[0], tables
 
 
-def _check_names(names: tuple[frozenset[str], frozenset[str]], other: Relation) -> None:
-    both = names[0] & names[1]
-    if both:
-        raise BindError(f"{min(both)!r} may mean either one", other.span, hint="choose another alias")
+def _check_names(sources: list[_Source]) -> None:
+    for number, source in enumerate(sources):
+        for other in sources[:number]:
+            both = source.names & other.names
+            if both:
+                raise BindError(
+                    f"{min(both)!r} may mean either one", source.relation.span, hint="choose another alias"
+                )
 
 
-def _equality(
-    conditions: tuple[Expression, ...],
-    specs: tuple[StreamSpec, TableSpec],
-    names: tuple[frozenset[str], frozenset[str]],
-    span: Span,
-) -> _Equality:
-    stream, table = specs
-    equal = [found for part in conditions if (found := _as_equality(part, specs, names)) is not None]
-    on_key = [found for found in equal if found.of_table.name == table.key]
-    if len(on_key) == 1:
-        return on_key[0]
-    wanted = f"{stream.name}.column = {table.name}.{table.key}"
-    if on_key:
-        raise BindError(f"{table.name} is joined twice", on_key[1].node.span, expected=(f"one {wanted}",))
-    if equal:
-        message = f"{printed(equal[0].of_table)} is not the key of {table.name}"
-        raise BindError(message, equal[0].of_table.span, hint=f"its key is {table.key}")
-    raise BindError(f"no condition joins {stream.name} and {table.name}", span, expected=(f"WHERE {wanted}",))
+def _equalities(
+    table: _Source, known: list[_Source], sources: list[_Source], conditions: tuple[Expression, ...]
+) -> list[_Equality]:
+    """Return the conditions that a column of what is known equals one of a table."""
+    found = []
+    for part in conditions:
+        if not isinstance(part, Comparison) or part.operator != "=":
+            continue
+        left, right = part.left, part.right
+        if not isinstance(left, Column) or not isinstance(right, Column):
+            continue
+        found += [
+            _Equality(part, source, mine, yours)
+            for source in known
+            for mine, yours in ((left, right), (right, left))
+            if _belongs(mine, source, sources) and _belongs(yours, table, sources)
+        ][:1]
+    return found
 
 
-def _as_equality(
-    part: Expression, specs: tuple[StreamSpec, TableSpec], names: tuple[frozenset[str], frozenset[str]]
-) -> _Equality | None:
-    """Return the part as an equality between a column of the stream and one of the table, or None."""
-    if not isinstance(part, Comparison) or part.operator != "=":
-        return None
-    left, right = part.left, part.right
-    if not isinstance(left, Column) or not isinstance(right, Column):
-        return None
-    for mine, yours in ((left, right), (right, left)):
-        if _belongs(mine, specs[0], names[0], specs[1]) and _belongs(yours, specs[1], names[1], specs[0]):
-            return _Equality(part, mine, yours)
-    return None
-
-
-def _belongs(
-    column: Column, spec: StreamSpec | TableSpec, names: frozenset[str], other: StreamSpec | TableSpec
-) -> bool:
-    """Return whether a column is of that stream or table; without a qualifier, of no other."""
+def _belongs(column: Column, source: _Source, sources: list[_Source]) -> bool:
+    """Return whether a column is of a stream or table; without a qualifier, of no other."""
     if column.qualifier is not None:
-        return column.qualifier in names and column.name in spec.types
-    return column.name in spec.types and column.name not in other.types
+        return column.qualifier in source.names and column.name in source.spec.types
+    others = (one for one in sources if one.relation is not source.relation)
+    return column.name in source.spec.types and all(column.name not in one.spec.types for one in others)
 
 
-def _check_types(found: _Equality, stream: StreamSpec, table: TableSpec) -> None:
-    left = stream.types[found.of_stream.name]
-    right = table.types[found.of_table.name]
+def _check_types(found: _Equality, table: _Source) -> None:
+    left = found.source.spec.types[found.of_source.name]
+    right = table.spec.types[found.of_table.name]
     if left == right or {left, right} <= WHOLE_NUMBERS:
         return
-    mine, yours = printed(found.of_stream), printed(found.of_table)
+    mine, yours = printed(found.of_source), printed(found.of_table)
     raise BindError(
         f"cannot join: {mine} is {a_type(left)}, {yours} is {a_type(right)}",
         found.node.span,

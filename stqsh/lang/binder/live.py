@@ -105,10 +105,11 @@ def _scope(query: QuerySpec, name: Name, catalogue: CatalogueView) -> Scope:
     stream = stream_named(Name(query.stream, span=name.span), catalogue)
     if query.aggregates is not None:
         return _scope_of_groups(query.aggregates, stream, name, catalogue)
-    joined, join = None, query.join
-    if join is not None:
-        table = table_named(Name(join.table, span=name.span), catalogue)
-        joined = JoinedTable(table, join.column, names_of(table, None))
+    tables = [(join.column, table_named(Name(join.table, span=name.span), catalogue)) for join in query.joins]
+    joined = tuple(
+        JoinedTable(table, ColumnExpr(by) if isinstance(by, str) else by, names_of(table, None))
+        for by, table in tables
+    )
     plain = Scope(stream, names_of(stream, None), catalogue, joined)
     outputs = {
         column.name: TypedExpression(column.value, type_of(column.value, plain), name.span)
@@ -126,7 +127,7 @@ def _scope_of_groups(
         output.name: TypedExpression(ColumnExpr(shown_column(i, output)), output.type, name.span)
         for i, output in enumerate(aggregates.select)
     }
-    return Scope(replace(stream, columns=()), frozenset(), catalogue, None, outputs, _NOT_SELECTED)
+    return Scope(replace(stream, columns=()), frozenset(), catalogue, (), outputs, _NOT_SELECTED)
 
 
 def type_of(expr: Expr, scope: Scope) -> str:  # noqa: PLR0911  # one for each node
@@ -134,9 +135,8 @@ def type_of(expr: Expr, scope: Scope) -> str:  # noqa: PLR0911  # one for each n
     match expr:
         case ColumnExpr(name):
             return scope.columns[name]
-        case JoinExpr(wanted=name):
-            assert scope.joined is not None
-            return scope.joined.columns[name]
+        case JoinExpr(table=number, wanted=name):
+            return next(joined.columns[name] for joined in scope.joined if joined.table.id == number)
         case LiteralExpr(type=kind):
             return kind
         case FunctionExpr(name, _, _, kind):

@@ -14,9 +14,11 @@ from stqsh.lang.types import NUMBERS
 from stqsh.spec.aggregate import Measure, MeasureFunction
 
 _NESTED = "an aggregate cannot stand within another"
-_SIGNATURES = {"COUNT": "COUNT(*), COUNT(x) or COUNT(DISTINCT x)", "TOPK": "TOPK(text, 10)"}
+_SIGNATURES = {"COUNT": "COUNT(*), COUNT(x) or COUNT(DISTINCT x)", "TOPK": "TOPK(text [, 10])"}
 _FUNCTIONS: dict[str, MeasureFunction] = {"SUM": "sum", "AVG": "avg", "MIN": "min", "MAX": "max"}
 _MOST_TERMS = 10_000
+_TERMS = Literal(10, "INTEGER")
+"""The terms of a TOPK that does not say how many, as in STAR's experiments (section 6.1)."""
 
 
 def bound_measure(node: Call, records: Scope) -> Measure:
@@ -47,9 +49,9 @@ def _is_star(node: Call) -> bool:
 
 
 def _check_arguments(node: Call) -> None:
-    wanted = 2 if node.name == "TOPK" else 1
-    if len(node.arguments) != wanted or any(isinstance(each, Star) for each in node.arguments):
-        takes = "a text and a number of terms" if node.name == "TOPK" else "one argument"
+    is_topk, given = node.name == "TOPK", len(node.arguments)
+    if not 1 <= given <= 1 + is_topk or any(isinstance(each, Star) for each in node.arguments):
+        takes = "a text and a number of terms" if is_topk else "one argument"
         example = _SIGNATURES.get(node.name, f"{node.name}(x)")
         raise BindError(f"{node.name} takes {takes}", node.span, expected=(example,))
 
@@ -64,7 +66,7 @@ def _count(node: Call, argument: TypedExpression) -> Measure:
 
 
 def _topk(node: Call, argument: TypedExpression) -> Measure:
-    text, number = node.arguments
+    text, number = node.arguments if len(node.arguments) > 1 else (*node.arguments, _TERMS)
     if argument.type != "STRING":
         raise BindError(f"TOPK takes a text, but {described(text, argument)}", argument.span)
     k = number.value if isinstance(number, Literal) and number.kind == "INTEGER" else None

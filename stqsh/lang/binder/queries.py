@@ -12,7 +12,13 @@ from msgspec.structs import replace
 from stqsh.lang.ast.expressions import Column, Expression, Inside, Region
 from stqsh.lang.ast.source import Span
 from stqsh.lang.ast.statements import Explain, RegisterQueries, RegisterQuery, Select
-from stqsh.lang.binder.aggregates import aggregated, is_aggregated, log_columns, without_distinct
+from stqsh.lang.binder.aggregates import (
+    aggregated,
+    is_aggregated,
+    log_columns,
+    refreshes,
+    without_distinct,
+)
 from stqsh.lang.binder.conditions import check_location, condition
 from stqsh.lang.binder.joins import FromClause, from_clause, has_row
 from stqsh.lang.binder.literals import duration_us
@@ -35,7 +41,7 @@ from stqsh.lang.binder.scope import (
     Scope,
 )
 from stqsh.lang.binder.selects import Outputs, ordering, select_list
-from stqsh.lang.binder.unsupported import QUERY_RULES, check, counts
+from stqsh.lang.binder.unsupported import counts
 from stqsh.lang.binder.views import expanded
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, NotSupportedError
@@ -63,10 +69,13 @@ from stqsh.spec.query import (
     AGGREGATE,
     FIRST,
     MOST_MEMBERS,
+    NEAREST,
     NEAREST_AGGREGATE,
     NEAREST_FIRST,
     RANGE,
+    REFRESHED_FIRST,
     REFRESHED_NEAREST,
+    REFRESHED_NEAREST_FIRST,
     FirstSpec,
     JoinSpec,
     OrderColumn,
@@ -79,6 +88,7 @@ from stqsh.spec.query import (
 )
 from stqsh.spec.region import (
     EVERYWHERE,
+    MOVING,
     CircleSpec,
     Key,
     MovingCircleSpec,
@@ -92,6 +102,10 @@ from stqsh.spec.stream import StreamSpec
 _LOCATION = Column("loc")
 _OF_PLACES = (InsideExpr, InsideEachExpr, RegionOfExpr, DistanceToExpr)
 """Expressions that read a record's place."""
+
+
+_BY_TIME = {FIRST.name, REFRESHED_FIRST.name, REFRESHED_NEAREST_FIRST.name}
+"""The kinds whose rows may change as time passes."""
 
 
 class AnalysedSelect(msgspec.Struct, frozen=True):
@@ -164,7 +178,11 @@ def _timed(spec: QuerySpec, place: Span) -> QuerySpec:
         raise NotSupportedError("changes of what depends on NOW together with dwell", place)
     if spec.kind == RANGE.name:
         spec = _limited(spec, FirstSpec((), MOST_MEMBERS))
-    if spec.kind != FIRST.name or spec.first is None:
+    if spec.kind == NEAREST.name:
+        spec = _refreshed(spec, FirstSpec((), MOST_MEMBERS))
+    if spec.kind == NEAREST_FIRST.name and spec.first is not None:
+        spec = _refreshed(spec, spec.first)
+    if spec.kind not in _BY_TIME or spec.first is None:
         raise NotSupportedError("changes of what depends on NOW, of the nearest neighbours", place)
     timed = tuple(one.value for one in spec.select if has_node(one.value, NowExpr))
     return replace(spec, first=replace(spec.first, each_step=True, timed=timed))
@@ -192,7 +210,6 @@ def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
     select = expanded(select, catalogue)
     if not select.relations:
         raise BindError("a continuous query needs a FROM", select.items[0].span, expected=("FROM a stream",))
-    check(QUERY_RULES, select)
     query, select = _query(select, catalogue), without_distinct(select)
     if query.scope.stream.keeps_none:
         _check_forgotten(select, query.spec)
@@ -203,6 +220,10 @@ def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
     listed = [typed.expr for typed in outputs.values()]
     areas = _areas(query.spec, *listed)
     spec = replace(query.spec, select=_listed(outputs), areas=areas)
+    sync_us, window_us = refreshes(select)
+    if sync_us is not None:
+        limit = MOST_MEMBERS if select.limit is None else select.limit
+        return _refreshed(spec, FirstSpec(order, limit, sync_us=sync_us, window_us=window_us))
     if select.limit is None:
         return spec  # the same rows in any order, as updates come in that of keys
     if select.nearest is not None:
@@ -219,6 +240,22 @@ def _limited(spec: QuerySpec, first: FirstSpec) -> QuerySpec:
         spec, first = _with_distances(spec, first)
     each_step = strays or any(has_node(value, NowExpr) for value in values)
     return replace(spec, kind=FIRST.name, first=replace(first, each_step=each_step), areas=areas)
+
+
+def _refreshed(spec: QuerySpec, first: FirstSpec) -> QuerySpec:
+    """Return a query whose rows are looked at again and again: at refreshes, or in each step.
+
+    Without an order the nearest are those by distance. Members of a region come in any order unless there is
+    a LIMIT.
+    """
+    is_nearest = spec.region.is_nearest
+    order = first.order or ((OrderColumn(DistanceExpr(), False),) if is_nearest else ())
+    read = [*(one.value for one in order), *(one.value for one in spec.select)]
+    by_time = any(has_node(one.value, NowExpr) for one in order)
+    each_step = by_time or (not is_nearest and _strays(spec.region, (*order, *spec.select)))
+    kind = REFRESHED_NEAREST_FIRST if is_nearest else REFRESHED_FIRST
+    first = replace(first, order=order, limit=min(first.limit, MOST_MEMBERS), each_step=each_step)
+    return replace(spec, kind=kind.name, first=first, areas=_areas(spec, *read))
 
 
 def _with_distances(spec: QuerySpec, first: FirstSpec) -> tuple[QuerySpec, FirstSpec]:
@@ -241,14 +278,14 @@ def _nearest_of_nearest(spec: QuerySpec, select: Select, order: tuple[OrderColum
     """Return NEAREST k with LIMIT n: without another order the n nearest of them, as rows come by distance.
 
     Raises:
-        NotSupportedError: the order depends on NOW.
+    Where that order depends on NOW, it is found again in each step.
     """
     region, limit, by_distance = spec.region, select.limit, (OrderColumn(DistanceExpr(), False),)
     assert isinstance(region, NearestSpec) and limit is not None
     if order in ((), by_distance) and not isinstance(region.k, Hole) and limit:
         return replace(spec, region=replace(region, k=min(region.k, limit)))
     if any(has_node(one.value, NowExpr) for one in order):
-        raise NotSupportedError("NEAREST with NOW in ORDER BY, and LIMIT", select.order_by[0].span)
+        return _refreshed(spec, FirstSpec(order, limit))
     areas = _areas(spec, *[one.value for one in order], *[one.value for one in spec.select])
     first = FirstSpec(order or by_distance, min(limit, MOST_MEMBERS))
     return replace(spec, kind=NEAREST_FIRST.name, first=first, areas=areas)
@@ -263,6 +300,8 @@ def _check_forgotten(select: Select, spec: QuerySpec) -> None:
         raise BindError(f"{reason}, so none is among the nearest", name.span)
     if select.limit is not None:
         raise BindError(f"{reason}, so none is among the first", name.span)
+    if (length := select.sync or select.window) is not None:
+        raise BindError(f"{reason}, so there is nothing to look at now and then", length.span)
 
 
 def _continuous_aggregates(select: Select, query: _Query) -> QuerySpec:
@@ -296,7 +335,6 @@ def _each_step(spec: AggregateSpec, region: BoundRegion) -> AggregateSpec:
 def snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
     """Return the spec of a SELECT that answers once."""
     select = expanded(select, catalogue)
-    check(QUERY_RULES, select)
     spec = _snapshot(select, catalogue)
     _check_places(spec, select, catalogue)
     return spec
@@ -359,7 +397,8 @@ def _snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
     order = _ordering(select, query.scope, outputs)
     values = [*(typed.expr for typed in outputs.values()), *(one.value for one in order)]
     areas = _areas(bound, *values)
-    return replace(spec, select=_listed(outputs), order=order, areas=areas)
+    window_us = refreshes(select)[1]
+    return replace(spec, select=_listed(outputs), order=order, areas=areas, window_us=window_us)
 
 
 def _counts_only(select: Select) -> bool:
@@ -390,17 +429,16 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
     elif region is not None:
         place = bound_region(region, source.stream, catalogue)
     names = source.stream, source.qualifiers, catalogue, source.joined
-    members = Scope(*names, no_distance=NOT_IN_WHERE, no_aggregate=NO_AGGREGATE_IN_WHERE)
+    members = Scope(*names, no_distance=NOT_IN_WHERE, no_aggregate=NO_AGGREGATE_IN_WHERE, no_moving_region="")
     conditions = [condition(part, members) for part in rest]
+    conditions += _without_focal_objects(conditions, source.stream)
     parts = over_meridian(place, source.stream, catalogue)
     if parts is not None:
         place = RectangleSpec(-ANTIMERIDIAN, parts.south, ANTIMERIDIAN, parts.north)
         conditions.append(is_inside(parts.regions))
-    join: JoinSpec | None = None
-    if source.joined is not None:
-        conditions.append(has_row(source.joined))
-        table = source.joined.table
-        join = JoinSpec(table.name, table.id, table.key, source.joined.column)
+    conditions += map(has_row, source.joined)
+    joins = [JoinSpec(one.table.name, one.table.id, one.table.key, one.column) for one in source.joined]
+    join = replace(joins[0], further=tuple(joins[1:])) if joins else None
     bound = conjunction(conditions)
     spec = QuerySpec(
         stream=source.stream.name,
@@ -415,11 +453,19 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
     return _Query(spec, Scope(*names, no_distance=None if place.has_centre else NO_CENTRE))
 
 
+def _without_focal_objects(conditions: list[Expr], stream: StreamSpec) -> list[Expr]:
+    """Return conditions that leave out the focal objects of moving regions, wherever these stand."""
+    regions = [node.region for part in conditions for node in find_nodes(part, InsideExpr)]
+    keys = dict.fromkeys(region.focal for region in regions if isinstance(region, MOVING))
+    column = ColumnExpr(stream.key)
+    return [CompareExpr("<>", column, LiteralExpr(key, stream.types[stream.key])) for key in keys]
+
+
 def _placed(select: Select, source: FromClause) -> tuple[list[Expression], Region | None]:
     """Return the remaining conditions, and the query's region, taken out of them.
 
-    A moving region comes first, since only a query's region can move; then that of the INSIDE clause; then
-    the first `loc INSIDE …` that AND joins. Beside NEAREST, all of them are conditions.
+    A moving region comes first, because an index holds it; then that of the INSIDE clause; then the first
+    `loc INSIDE …` that AND joins. Beside NEAREST, all of them are conditions.
     """
     conditions = list(source.conditions)
     if select.region is not None:

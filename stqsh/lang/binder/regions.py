@@ -29,9 +29,9 @@ from stqsh.lang.binder.literals import key_value
 from stqsh.lang.binder.names import area_named
 from stqsh.lang.binder.parameters import Content, Hole, hole
 from stqsh.lang.catalogue import CatalogueView
-from stqsh.lang.errors import BindError, NotSupportedError, near
+from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.values import identifier, quoted
-from stqsh.spec.expression import Expr, InsideExpr, OrExpr, conjunction
+from stqsh.spec.expression import Expr, InsideExpr, OrExpr, conjunction, find_nodes, rewrite
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.region import (
     CircleSpec,
@@ -43,7 +43,7 @@ from stqsh.spec.region import (
     RectangleSpec,
 )
 from stqsh.spec.region import Region as BoundRegion
-from stqsh.spec.stream import AreaSpec, FileSourceSpec, StreamSpec
+from stqsh.spec.stream import FileSourceSpec, StreamSpec
 from stqsh.units import EXAMPLES, UNITS, metres
 
 _PLANE = StreamSpec(name="", columns=(), key="", x="", y="", time="", planar=True, source=FileSourceSpec(""))
@@ -92,13 +92,34 @@ def over_meridian(region: BoundRegion, stream: StreamSpec, catalogue: CatalogueV
 
 
 def go_on(spec: QuerySpec, stream: StreamSpec, catalogue: CatalogueView) -> QuerySpec:
-    """Return a query whose region goes on beyond the 180th meridian: a box, and a condition on its parts."""
+    """Return a query whose regions go on beyond the 180th meridian.
+
+    Its own is a box and a condition on the parts; one in its condition is its parts.
+    """
+
+    def in_parts(node: Expr) -> Expr | None:
+        parts = over_meridian(node.region, stream, catalogue) if isinstance(node, InsideExpr) else None
+        return None if parts is None else is_inside(parts.regions)
+
+    if spec.condition is not None:
+        spec = replace(spec, condition=rewrite(spec.condition, in_parts))
     parts = over_meridian(spec.region, stream, catalogue)
     if parts is None:
         return spec
     box = RectangleSpec(-ANTIMERIDIAN, parts.south, ANTIMERIDIAN, parts.north)
     conditions = [] if spec.condition is None else [spec.condition]
     return replace(spec, region=box, condition=conjunction([*conditions, is_inside(parts.regions)]))
+
+
+def members_beyond(spec: QuerySpec, catalogue: CatalogueView) -> dict[Hole, frozenset[str]]:
+    """Return for each parameter that names a region of a set the names of those over the 180th meridian."""
+    found: dict[Hole, frozenset[str]] = {}
+    for region in (spec.region, *(node.region for node in find_nodes(spec.condition, InsideExpr))):
+        if isinstance(region, NamedRegionSpec) and isinstance(region.member, Hole):
+            area = catalogue.area(region.name)
+            beyond = frozenset(() if area is None else area.beyond)
+            found[region.member] = found.get(region.member, frozenset()) | beyond
+    return found
 
 
 def is_inside(parts: tuple[BoundRegion, ...]) -> Expr:
@@ -175,21 +196,17 @@ def bound_nearest(nearest: Nearest, stream: StreamSpec) -> NearestSpec:
 def _rectangle(region: Rectangle, stream: StreamSpec, _: CatalogueView) -> RectangleSpec:
     xs, ys = [region.x1, region.x2], [region.y1, region.y2]
     _check_latitudes(xs, ys, stream, region.span, "(lon1, lat1, lon2, lat2)")
-    known = [x for x in xs if not isinstance(x, Parameter)]
-    if not stream.planar and len(known) == 1 and abs(known[0]) > ANTIMERIDIAN:
-        raise NotSupportedError(
-            "a parameter in a rectangle that reaches over the 180th meridian", region.span
-        )
-    x1, x2 = _in_order([_x(x, "number" if stream.planar else "longitude") for x in xs])
+    of_x: Content = "number" if stream.planar else "longitude"
+    x1, x2 = _in_order([_x(x, of_x) for x in xs], of_x)
     y1, y2 = _in_order([_y(y, stream) for y in ys])
     return RectangleSpec(x1, y1, x2, y2)
 
 
-def _in_order(ends: list[Any]) -> list[Any]:
+def _in_order(ends: list[Any], content: Content = "number") -> list[Any]:
     """Return the ends of a side, the lower one first; if one of them is a hole, both are."""
     if not any(isinstance(end, Hole) for end in ends):
         return sorted(ends)
-    return [end if isinstance(end, Hole) else Hole("", "number", constant=end) for end in ends]
+    return [end if isinstance(end, Hole) else Hole("", content, constant=end) for end in ends]
 
 
 def _x(x: Coordinate, content: Content = "number") -> Any:
@@ -242,15 +259,6 @@ def _named(region: NamedRegion, stream: StreamSpec, catalogue: CatalogueView) ->
             near=near(member, area.members),
         )
     return NamedRegionSpec(area.id, area.name, member)
-
-
-def check_meridian(area: AreaSpec, stream: StreamSpec, span: Span) -> None:
-    """Raise `NotSupportedError` if a member of a set that is asked as a whole reaches over the meridian."""
-    if area.beyond and not stream.planar:
-        name = _member(area.name, area.beyond[0])
-        raise NotSupportedError(
-            f"a set with a region that reaches over the 180th meridian, such as {name}", span
-        )
 
 
 def _member(area: str, member: str) -> str:

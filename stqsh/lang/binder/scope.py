@@ -35,10 +35,10 @@ Bind: TypeAlias = "Callable[[Expression, Scope], TypedExpression]"
 
 @dataclass(frozen=True)
 class JoinedTable:
-    """A table joined on its key, which equals the stream's `column`."""
+    """A table joined on its key, which equals `by`: a column of the stream or of a table before it."""
 
     table: TableSpec
-    column: str
+    by: ColumnExpr | JoinExpr
     qualifiers: frozenset[str]
 
     @property
@@ -50,6 +50,11 @@ class JoinedTable:
         """Return the expression for a column's value in the matching row; NULL if no row matches."""
         return JoinExpr(self.table.id, self.column, name)
 
+    @property
+    def column(self) -> str | JoinExpr:
+        """The column that the key equals, as `JoinExpr` has it."""
+        return self.by.name if isinstance(self.by, ColumnExpr) else self.by
+
 
 @dataclass(frozen=True)
 class Scope:
@@ -59,20 +64,22 @@ class Scope:
         stream: The stream of the query.
         qualifiers: The names of the stream.
         catalogue: The catalogue, for regions.
-        joined: The table joined with the stream.
+        joined: The tables joined with the stream, in order.
         outputs: Further names: those of a query's select list, in TAIL and ORDER BY.
         no_distance: Why DISTANCE has no value; None if it has one.
         no_aggregate: Why there can be no aggregate.
+        no_moving_region: What no region can be here that moves; empty in WHERE, where one can.
         columns: The stream's columns and their types.
     """
 
     stream: StreamSpec
     qualifiers: frozenset[str]
     catalogue: CatalogueView
-    joined: JoinedTable | None = None
+    joined: tuple[JoinedTable, ...] = ()
     outputs: Mapping[str, TypedExpression] = field(default_factory=dict)
     no_distance: str | None = NO_CENTRE
     no_aggregate: str = NO_AGGREGATE
+    no_moving_region: str = "a moving region outside of WHERE"
     columns: Mapping[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -109,8 +116,7 @@ class Scope:
         if found is None:
             return None
         keys: list[Expr] = [ColumnExpr(self.stream.key)]
-        if self.joined is not None:
-            keys.append(self.joined.value(self.joined.table.key))
+        keys += [joined.value(joined.table.key) for joined in self.joined]
         return found.type if found.expr in keys else None
 
     def is_time(self, node: object) -> bool:
@@ -119,27 +125,27 @@ class Scope:
         return found is not None and found.type == "TIMESTAMP"
 
     def _found(self, node: Column) -> TypedExpression | None:
-        of_table = self._of_table(node)
         of_stream = self._of_stream(node)
         if node.qualifier is not None:
-            return self._qualified(node, of_stream, of_table)
-        if of_stream is not None and of_table is not None and not _is_pair(self.joined, of_stream, of_table):
-            raise _ambiguous(self, node)
+            return self._qualified(node, of_stream)
+        of_tables = self._of_tables(node, of_stream)
+        if len(of_tables) + (of_stream is not None) > 1:
+            raise _ambiguous(self, node, of_stream, of_tables)
+        of_table = next(iter(of_tables.values()), None)
         # In ORDER BY and TAIL, names of the select list come first if they rename something.
         named = self.outputs.get(node.name)
         return named or of_stream or of_table or self._special(node)
 
-    def _qualified(
-        self, node: Column, of_stream: TypedExpression | None, of_table: TypedExpression | None
-    ) -> TypedExpression | None:
+    def _qualified(self, node: Column, of_stream: TypedExpression | None) -> TypedExpression | None:
         if node.qualifier in self.qualifiers:
             return of_stream or self._special(node)
-        if self.joined is not None and node.qualifier in self.joined.qualifiers:
-            return of_table
+        for joined in self.joined:
+            if node.qualifier in joined.qualifiers:
+                return _of_table(joined, node)
         nested = self._of_stream(replace(node, name=f"{node.qualifier}.{node.name}", qualifier=None))
         if nested is not None:
             return nested
-        known = self.qualifiers | (self.joined.qualifiers if self.joined else frozenset())
+        known = self.qualifiers.union(*(joined.qualifiers for joined in self.joined))
         raise BindError(
             f"unknown stream or alias {node.qualifier!r}",
             node.span,
@@ -150,11 +156,18 @@ class Scope:
         kind = self.columns.get(node.name)
         return None if kind is None else TypedExpression(ColumnExpr(node.name), kind, node.span)
 
-    def _of_table(self, node: Column) -> TypedExpression | None:
-        kind = None if self.joined is None else self.joined.columns.get(node.name)
-        if self.joined is None or kind is None:
-            return None
-        return TypedExpression(self.joined.value(node.name), kind, node.span)
+    def _of_tables(self, node: Column, of_stream: TypedExpression | None) -> dict[str, TypedExpression]:
+        """Return what a name may mean in the joined tables, by their names.
+
+        A key is left out that a join makes equal to another of these columns: either may be meant.
+        """
+        found = {one.table.name: (one, typed) for one in self.joined if (typed := _of_table(one, node))}
+        exprs = [typed.expr for _, typed in found.values()] + ([of_stream.expr] if of_stream else [])
+        return {
+            name: typed
+            for name, (joined, typed) in found.items()
+            if node.name != joined.table.key or joined.by not in exprs
+        }
 
     def _special(self, node: Column) -> TypedExpression | None:
         word = node.name.lower()
@@ -172,34 +185,33 @@ def names_of(spec: StreamSpec | TableSpec, alias: str | None) -> frozenset[str]:
     return frozenset({spec.name} | ({alias} if alias else set()))
 
 
-def _is_pair(joined: JoinedTable | None, of_stream: TypedExpression, of_table: TypedExpression) -> bool:
-    """Return whether the join makes two columns equal, so that either may be meant."""
-    return (
-        joined is not None
-        and of_stream.expr == ColumnExpr(joined.column)
-        and of_table.expr == joined.value(joined.table.key)
-    )
+def _of_table(joined: JoinedTable, node: Column) -> TypedExpression | None:
+    kind = joined.columns.get(node.name)
+    return None if kind is None else TypedExpression(joined.value(node.name), kind, node.span)
 
 
-def _ambiguous(scope: Scope, node: Column) -> BindError:
-    assert scope.joined is not None
-    names = f"{scope.stream.name}.{node.name} or {scope.joined.table.name}.{node.name}"
-    return BindError(f"{node.name!r} is a column of both; write {names}", node.span)
+def _ambiguous(
+    scope: Scope, node: Column, of_stream: TypedExpression | None, of_tables: Mapping[str, TypedExpression]
+) -> BindError:
+    owners = [*([] if of_stream is None else [scope.stream.name]), *of_tables]
+    *names, last = (f"{owner}.{node.name}" for owner in owners)
+    several = "both" if len(owners) == 2 else "several"  # two are both
+    return BindError(f"{node.name!r} is a column of {several}; write {', '.join(names)} or {last}", node.span)
 
 
 def _unknown(scope: Scope, node: Column) -> BindError:
-    joined = scope.joined
     if not scope.stream.name:  # there is no FROM
         text = f"a text takes single quotes: {quoted(node.name)}"
         return BindError(f"there is no FROM, so there is no column {node.name!r}", node.span, hint=text)
-    in_table = joined is not None and node.qualifier in joined.qualifiers
-    if joined is not None and in_table:
-        who, columns = f"table {joined.table.name}", list(joined.columns)
+    owner = next((joined for joined in scope.joined if node.qualifier in joined.qualifiers), None)
+    if owner is not None:
+        who, columns = f"table {owner.table.name}", list(owner.columns)
     elif not scope.columns:  # of rows that are no records
         who, columns = "the select list", list(scope.outputs)
     else:
         who, columns = f"stream {scope.stream.name}", list(scope.columns)
-    further = [] if in_table else [*scope.outputs, *(joined.columns if joined else ())]
+    of_tables = [name for joined in scope.joined for name in joined.columns]
+    further = [] if owner is not None else [*scope.outputs, *of_tables]
     similar = near(node.name, (*columns, *further))
     meant = "" if similar or node.qualifier else f"; a text takes single quotes: {quoted(node.name)}"
     if (name := node.name.upper()) in _AGGREGATES and not node.qualifier:

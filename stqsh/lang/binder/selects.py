@@ -8,7 +8,7 @@ from itertools import chain, count
 from stqsh.lang.ast.expressions import Call, Column, Expression, Literal, Star
 from stqsh.lang.ast.statements import OrderItem, SelectItem
 from stqsh.lang.binder.conditions import bind
-from stqsh.lang.binder.scope import Scope, TypedExpression
+from stqsh.lang.binder.scope import JoinedTable, Scope, TypedExpression
 from stqsh.lang.errors import BindError
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.spec.expression import DISTANCE, ColumnExpr
@@ -74,24 +74,24 @@ def _name(expression: Expression, typed: TypedExpression) -> str:
 def _star(star: Star, scope: Scope) -> Outputs:
     if not scope.stream.name:
         raise BindError("* stands for columns, and there is no FROM", star.span, expected=("FROM a stream",))
-    joined = scope.joined
-    if joined is not None and star.qualifier in joined.qualifiers:
-        return {
-            name: TypedExpression(joined.value(name), kind, star.span)
-            for name, kind in joined.columns.items()
-        }
+    for joined in scope.joined:
+        if star.qualifier in joined.qualifiers:
+            return {
+                name: TypedExpression(joined.value(name), kind, star.span)
+                for name, kind in joined.columns.items()
+            }
     if star.qualifier is not None:
         scope.column(Column(next(iter(scope.columns)), star.qualifier, span=star.span))
     own = {name: TypedExpression(ColumnExpr(name), kind, star.span) for name, kind in scope.columns.items()}
-    if joined is None or star.qualifier is not None:
-        return own
-    return {**own, **_of_table(own, scope, star)}
+    if star.qualifier is None:
+        for joined in scope.joined:
+            own |= _of_table(own, joined, star)
+    return own
 
 
-def _of_table(own: Outputs, scope: Scope, star: Star) -> Outputs:
-    """Return the table's columns for a plain `*`, without the key, which the stream's column equals."""
-    assert scope.joined is not None
-    joined, key = scope.joined, scope.joined.table.key
+def _of_table(own: Outputs, joined: JoinedTable, star: Star) -> Outputs:
+    """Return a table's columns for a plain `*`, without the key, which equals another column."""
+    key = joined.table.key
     further = {name: kind for name, kind in joined.columns.items() if name != key}
     twice = next((name for name in further if name in own), None)
     if twice is not None:

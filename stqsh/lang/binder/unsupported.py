@@ -11,22 +11,9 @@ from typing import Any
 
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Call, Star
-from stqsh.lang.binder.aggregates import is_aggregated
 from stqsh.lang.errors import NotSupportedError
 
 Rule = Callable[[Any], NotSupportedError | None]
-
-
-def _plain_windows(select: statements.Select) -> NotSupportedError | None:
-    length = select.sync or select.window
-    if length is None or is_aggregated(select):
-        return None
-    clause = "SYNC" if select.sync else "WINDOW"
-    return NotSupportedError(f"{clause} on a query without aggregates", length.span)
-
-
-QUERY_RULES: tuple[Rule, ...] = (_plain_windows,)
-"""Parts that no query supports yet."""
 
 
 def _other_than_files(table: statements.CreateTable | statements.CreateRegions) -> NotSupportedError | None:

@@ -106,7 +106,7 @@ INSIDE region | zones['member']""",
   AND | OR | NOT | column CONTAINS [ANY] 'words' | ts AFTER '10 mins ago' | ts > NOW - 10 min
   + - * / % DIV || | CASE … END | CAST(x AS type) | ROUND(x, 2) and other FUNCTIONS
   REGION(zones) | location INSIDE region""",
-        "Select what satisfies a condition on the columns of the stream and of a joined table.",
+        "Select what satisfies a condition on the columns of the stream and of joined tables.",
         "SELECT id, body FROM posts WHERE body CONTAINS ANY 'taxi cab' AND HOUR(ts) = 18",
         "Conditions are evaluated after regions. CONTAINS on a TEXT column, joined by AND, comes first: a"
         " query is considered only where its rarest term occurs.",
@@ -144,7 +144,7 @@ Fractions are rounded to whole numbers, halves to the even one. Texts become tim
     ReferenceEntry(
         "GROUP BY",
         """SELECT expression | aggregate, … FROM … GROUP BY expression, … [HAVING condition]
-  COUNT(*) | COUNT(x) | COUNT(DISTINCT x) | SUM(x) | AVG(x) | MIN(x) | MAX(x) | TOPK(text, k)""",
+  COUNT(*) | COUNT(x) | COUNT(DISTINCT x) | SUM(x) | AVG(x) | MIN(x) | MAX(x) | TOPK(text [, k])""",
         "Compute aggregates of each group of rows; without GROUP BY, of all of them.",
         "SELECT status, COUNT(*) AS cabs, AVG(speed) FROM taxis GROUP BY status ORDER BY cabs DESC",
         "One scan of all objects. Sums are exact: the order of records never shows.",

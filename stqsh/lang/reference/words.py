@@ -56,7 +56,7 @@ EVERY|EVERY 10 s|an alert acts at most once in this time (1 s unless said), of t
 FILE|FROM FILE 'day/*.csv'|a file, or all that a pattern fits; .gz and .zst are unpacked
 FOR|REGISTER QUERY q FOR 1 hour AS …, RUN FOR 10 min|how long a query lives, or a run takes
 FORMAT|FORMAT CSV (separator => ';'), SHOW QUERIES FORMAT csv|the format of a source, or of one answer
-FROM|SELECT oid FROM taxis|the stream, and the table that it is joined with; of a definition: the source
+FROM|SELECT oid FROM taxis|the stream, and the tables that it is joined with; of a definition: the source
 FROM START|TAIL near FROM START|all updates of a query since it was registered
 FROM STEP|TAIL near FROM STEP 100|updates from a step on, after the answer as it stood before it
 GENERATOR|FROM GENERATOR 'network' (objects => 1000)|objects that drive in a town made for trials
@@ -123,7 +123,7 @@ _AGGREGATES = {
     "AVG": ("AVG(x)", "the exact sum, divided by the number of values"),
     "MIN": ("MIN(x)", "the least value; of texts the first one"),
     "MAX": ("MAX(x)", "the greatest value; of texts the last one"),
-    "TOPK": ("TOPK(text, k)", "the k words that most rows have, with their numbers"),
+    "TOPK": ("TOPK(text [, k])", "the k words that most rows have, 10 unless said, with their numbers"),
 }
 _OTHERS = {
     "REGION": ("REGION(zones)", "the name of the first region of a set that holds the place; NULL in none"),

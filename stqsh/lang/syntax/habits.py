@@ -46,7 +46,6 @@ _HABITS: tuple[tuple[str, str], ...] = (
     (r".*\b(interval\b|now *\()", "NOW has no parentheses, and a duration no quotes: ts > NOW - 10 min"),
     (r"select\b.*\bfrom \w+ (within|near|dwithin|intersects)\b", _INSIDE),
     (r".*\bilike\b", "LIKE heeds capitals: LOWER(status) LIKE 'f%'"),
-    (r".*\b(like|contains) +\"", "a text takes single quotes; double quotes are for names"),
     (r".*\bnearest \d+ to [a-z_]", "a key that is a text takes single quotes: NEAREST 3 TO 'ambulance'"),
     (r".*\bcontains [a-z_]", "the words take single quotes: CONTAINS 'taxi rain'"),
     (r"watch \w+ \w", "names are separated by commas: WATCH near, far"),

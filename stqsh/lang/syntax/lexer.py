@@ -21,6 +21,9 @@ from stqsh.lang.errors import TOO_DEEP, StatementSyntaxError
 from stqsh.lang.syntax.parse_table import States, accepts
 
 _IDENTIFIER = "IDENT"
+_STRING = "STRING"
+_QUOTED = "quoted"  # in double quotes: a name, or a text where only a text may stand
+_LONG_QUOTED = "long quoted"
 _SIGN = "sign"
 _LONG_NAME = "long name"
 _NONE = "none"  # a character that begins no token
@@ -99,7 +102,9 @@ class StqlLexer(Lexer):
             if kind == _END:
                 break
             word = match[kind]
-            if kind == _IDENTIFIER:
+            if kind == _IDENTIFIER and word[0] == '"':
+                kind = _QUOTED if len(word) <= _LONGEST_NAME else _LONG_QUOTED
+            elif kind == _IDENTIFIER:
                 kind = self.keywords.get(word.upper(), kind) if len(word) <= _LONGEST_NAME else _LONG_NAME
             elif kind == _SIGN:
                 kind = self._signs[word]
@@ -125,10 +130,18 @@ class StqlLexer(Lexer):
             scan.stacks.append(stack)
             if len(stack) > _DEEPEST:
                 raise StatementSyntaxError(TOO_DEEP, span)
-            if kind == _LONG_NAME:
+            terminal = _in_quotes(states, stack, kind) if kind in (_QUOTED, _LONG_QUOTED) else kind
+            if terminal == _LONG_NAME:
                 raise StatementSyntaxError(f"a name has at most {_LONGEST_NAME} characters", span)
             is_name = text.upper() in self.keywords and not accepts(states, stack, kind)
-            scan.tokens.append(token(_IDENTIFIER if is_name else kind, text, start))
+            scan.tokens.append(token(_IDENTIFIER if is_name else terminal, text, start))
             yield scan.tokens[-1]
         scan.stacks.append(parser_state.state_stack.copy())
         scan.at_end = True
+
+
+def _in_quotes(states: States, stack: Sequence[int], kind: str) -> str:
+    """Return the terminal of a word in double quotes: a name, unless only a text may stand there."""
+    if not accepts(states, stack, _IDENTIFIER) and accepts(states, stack, _STRING):
+        return _STRING
+    return _IDENTIFIER if kind == _QUOTED else _LONG_NAME

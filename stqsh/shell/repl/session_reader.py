@@ -105,5 +105,5 @@ def _catalogue(session: Session) -> SessionSummary:
 
 def _selected(name: str, spec: QuerySpec) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """Return a query's name, the names that it selects, and its stream and table."""
-    over = (spec.stream,) if spec.join is None else (spec.stream, spec.join.table)
+    over = (spec.stream, *(join.table for join in spec.joins))
     return name, tuple(column.name for column in spec.select), over

@@ -28,6 +28,7 @@ _BODIES = (
     "Quiz in the pub, we need a fourth",
 )
 _ENDINGS = ("", " :-)", " #saturday", " (and it rains)", " - anyone?")
+_LANGUAGES = ("de", "de en", "en", "de tr", "en fr", "de pl")
 _DRIVERS = (
     "Ada",
     "Bilal",
@@ -76,6 +77,15 @@ def favourite_lines(taxis: Sequence[str]) -> list[str]:
         f"{oid},{_DRIVERS[number % len(_DRIVERS)]},{3 + int(draw() * 3)}" for number, oid in enumerate(chosen)
     ]
     return ["oid,driver,stars", *rows]
+
+
+def driver_lines() -> list[str]:
+    """Return the table of drivers as CSV: the languages and the years of driving of each."""
+    rows = [
+        f"{name},{_LANGUAGES[number % len(_LANGUAGES)]},{number * 7 % 23 + 1}"
+        for number, name in enumerate(_DRIVERS)
+    ]
+    return ["name,languages,years", *rows]
 
 
 def zones_text(town: Sequence[float]) -> str:

@@ -1,8 +1,8 @@
 """Make the sample data: fifteen minutes of a small town's taxis, and one ambulance.
 
 `python -m stqsh.sources.generator.sample_taxis DIR` writes DIR/taxis/*.csv, with one file for each object,
-and posts.jsonl, chat.jsonl, favourites.csv, stands.csv, zones.geojson and quarters.geojson, with the same
-bytes each time. GENERATOR 'network' makes the town and its traffic.
+and posts.jsonl, chat.jsonl, favourites.csv, drivers.csv, stands.csv, zones.geojson and quarters.geojson, with
+the same bytes each time. GENERATOR 'network' makes the town and its traffic.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from stqsh.sources.generator.network import COLUMNS, NetworkGenerator
 from stqsh.sources.generator.sample_chat import chat_lines, quarters_text
-from stqsh.sources.generator.sample_extras import favourite_lines, post_lines, zones_text
+from stqsh.sources.generator.sample_extras import driver_lines, favourite_lines, post_lines, zones_text
 from stqsh.spec.stream import ColumnSpec, GeneratorSourceSpec, Options, StreamSpec
 
 HEADER = "oid,lon,lat,ts,status,speed"
@@ -63,6 +63,7 @@ def write_sample(directory: Path) -> None:
     _write_tracks(directory / "taxis", taxis | ambulance_track())
     _write(directory / "posts.jsonl", post_lines(datetime.fromisoformat(_START), town, STATION))
     _write(directory / "favourites.csv", favourite_lines(list(taxis)))
+    _write(directory / "drivers.csv", driver_lines())
     _write(directory / "stands.csv", _STANDS)
     _write(directory / "chat.jsonl", chat_lines(datetime.fromisoformat(_START), town))
     (directory / "zones.geojson").write_bytes(zones_text(town).encode())

@@ -9,6 +9,7 @@ from msgspec import Raw, json
 from numpy.typing import NDArray
 
 from stqsh.spec.chunk import pack
+from stqsh.spec.expression import focal_keys_in
 from stqsh.spec.log import QueryBlock
 from stqsh.spec.query_rows import FOCAL_PATH
 from stqsh.spec.region import Key
@@ -78,7 +79,8 @@ def _enter(db: ControlDb, new: TemplateRows) -> None:
     example = new.spec(new.first)
     template = new.template.to_json()
     connection.execute("INSERT INTO patterns VALUES (?, ?, ?)", (seq, to_text(example), template))
-    block = QueryBlock(new.first, count, stream_id, example, Raw(template), _focal_keys(new))
+    focal, around = _focal_keys(new), _keys_around(new)
+    block = QueryBlock(new.first, count, stream_id, example, Raw(template), focal, around)
     connection.execute(_LOG, (seq, at_us, json.encode(block).decode(), pack(new.rows)))
 
 
@@ -89,3 +91,12 @@ def _focal_keys(new: TemplateRows) -> tuple[Key, ...]:
     """
     places = [place for place, (path, _) in enumerate(new.template.holes) if path == FOCAL_PATH]
     return tuple(key for key in new.values[places[0]].to_pylist() if key is not None) if places else ()
+
+
+def _keys_around(new: TemplateRows) -> tuple[tuple[Key, ...], ...]:
+    """Return the keys of the focal objects of the regions in each query's condition, if these differ."""
+    paths = [path for path, _ in new.template.holes]
+    if not any(path[-1] == FOCAL_PATH[-1] and path != FOCAL_PATH for path in paths):
+        return ()
+    specs = map(new.spec, range(new.first, new.first + new.rows.num_rows))
+    return tuple(focal_keys_in(spec.condition) for spec in specs)

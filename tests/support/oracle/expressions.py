@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from support.cases import Area, Row, Spec, Table
 from support.oracle import functions
-from support.oracle.geometry import Place, distance, in_polygon, in_rectangle
+from support.oracle.geometry import Place, distance, in_polygon, in_rectangle, is_around
 from support.oracle.text import contains
 
 
 @dataclass(frozen=True)
 class World:
-    """What an expression may look at beside its row: where its location is, and what is defined."""
+    """What an expression may look at beside its row: where its location is, and what is defined.
+
+    `focal` says where the object with a key is now, None while it is not there.
+    """
 
     x: str = "x"
     y: str = "y"
     planar: bool = True
     tables: dict[int, Table] = field(default_factory=dict)
     areas: dict[int, Area] = field(default_factory=dict)
+    focal: Callable[[Any], Place | None] = lambda key: None
 
     def place(self, row: Row) -> Place | None:
         """The row's location."""
@@ -28,9 +33,12 @@ class World:
         return None if x is None or y is None else (x, y)
 
     def inside(self, place: Place | None, region: Spec) -> bool:
-        """Whether a place lies in a region that stands still."""
+        """Whether a place lies in a region as it is now; one around an object that is not there is empty."""
         if place is None:
             return False
+        if region["type"].startswith("moving"):
+            centre = self.focal(region["focal"])
+            return centre is not None and self.around(place, centre, region)
         match region["type"]:
             case "all":
                 return True
@@ -41,6 +49,12 @@ class World:
             case "polygon":
                 return in_polygon(place, region["rings"])
         return self._holds(region["area"], region["member"], place)
+
+    def around(self, place: Place, centre: Place, region: Spec) -> bool:
+        """Whether a place lies in a moving region around a centre."""
+        if region["type"] == "moving_circle":
+            return distance(centre, place, self.planar) <= region["radius"]
+        return is_around(place, centre, region["xdist"], region["ydist"], self.planar)
 
     def first_region(self, area: int, place: Place | None) -> str | None:
         """The first region of a set by name that holds a place; None where none does."""
@@ -93,7 +107,8 @@ def value(e: Any, row: Row, now: int, world: World = EMPTY, centre: Place | None
         case "region_of":
             return world.first_region(args[0], world.place(row))
         case "join":
-            return world.joined(args[0], row[args[1]], args[2])
+            key = row[args[1]] if isinstance(args[1], str) else of(args[1])
+            return world.joined(args[0], key, args[2])
         case "distance":
             place = world.place(row)
             return None if place is None or centre is None else distance(centre, place, world.planar)

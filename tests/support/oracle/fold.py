@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cmp_to_key
 from typing import Any, NamedTuple
 
 from support.cases import Case, Clock, Command, Row, Spec
 from support.oracle.expressions import World, parts_of, value
-from support.oracle.geometry import Place, distance, is_around
+from support.oracle.geometry import Place, distance
 
 
 class Update(NamedTuple):
@@ -25,6 +27,16 @@ class Update(NamedTuple):
     why: str
     row: tuple[Any, ...]
     distance: float | None = None
+
+
+@dataclass(frozen=True)
+class Instant(Clock):
+    """A clock that stands at an instant, whatever the step."""
+
+    at_us: int = 0
+
+    def at(self, step: int) -> int:
+        return self.at_us
 
 
 def in_log_order(updates: list[Update]) -> list[Update]:
@@ -64,6 +76,7 @@ class Oracle:
     """One stream's state after some step, and its queries.
 
     An object's name in `stored` is its key; each event is an object of its own, named (key, number).
+    `closing` is the step after the end of all streams, if there is one.
     """
 
     spec: Spec
@@ -73,6 +86,8 @@ class Oracle:
     queries: dict[int, Live] = field(default_factory=dict)
     stale: int = 0
     arrived: dict[Any, int] = field(default_factory=dict)
+    closing: int = 0
+    _window: tuple[int, int | None] | None = None
 
     @staticmethod
     def of(case: Case) -> Oracle:
@@ -92,12 +107,48 @@ class Oracle:
                 out += self._farewell(n, query_id, "ended", before)
             elif query.paused:
                 query.changed = {}
-            else:
-                out += self._difference(n, query_id, query)
-                out += self._changes(n, query_id, query)
+            elif (query.spec.get("first") or {}).get("sync_us") is None:
+                out += self._told(n, query_id, query)
+            elif (instant := self.instant(n, query.spec["first"]["sync_us"])) is not None:
+                with self.as_of(instant, before, query.spec["first"].get("window_us")):
+                    out += self._told(n, query_id, query)
         if self.spec["keep_us"] == 0:
             self._forget()
         return in_log_order(out)
+
+    def _told(self, n: int, query_id: int, query: Live) -> list[Update]:
+        return self._difference(n, query_id, query) + self._changes(n, query_id, query)
+
+    # --- refreshes ---
+
+    def instant(self, n: int, every: int) -> int | None:
+        """When a query with SYNC is refreshed in step n, if it is."""
+        if n == self.closing:
+            return self.clock.at(n)
+        last = (self.clock.at(n + 1) - 1) // every * every
+        return last if last >= self.clock.at(n) else None
+
+    @contextmanager
+    def as_of(self, instant: int, stored: dict[Any, Row], window_us: int | None) -> Iterator[None]:
+        """Look at what was stored as of an instant; with a window at the records of that time only."""
+        here = self.clock, self.stored
+        self.clock = Instant(self.clock.base_tick, self.clock.tick_us, instant)
+        self.stored, self._window = stored, (instant, window_us)
+        try:
+            yield
+        finally:
+            (self.clock, self.stored), self._window = here, None
+
+    def _in_window(self, row: Row) -> bool:
+        if self._window is None or self._window[1] is None:
+            return True
+        end, length = self._window
+        return end - length <= row[self.spec["time"]] < end
+
+    def _is_too_old(self, row: Row) -> bool:
+        if self._window is None or self._window[1] is None:
+            return False
+        return row[self.spec["time"]] < self._window[0] - self._window[1]
 
     def note_arrivals(self, n: int) -> None:
         """Write down that all new objects came in step n."""
@@ -142,20 +193,19 @@ class Oracle:
         """Whether an object is there, is not the focal one, and the condition holds for it."""
         if self.place(name, n) is None or name == query["region"].get("focal"):
             return False
+        if not self._in_window(self.stored[name]):
+            return False
         if self.arrived.get(name, n) < query.get("first_step", 0):
             return False
-        truth = value(query["condition"] or ["lit", True], self.stored[name], self.clock.at(n), self.world)
+        world = replace(self.world, focal=lambda key: self.place(key, n))
+        truth = value(query["condition"] or ["lit", True], self.stored[name], self.clock.at(n), world)
         return truth is True
 
     def _inside(self, name: Any, region: Spec, n: int) -> bool:
         place, centre = self.place(name, n), self.centre(region, n)
         if "focal" not in region or place is None:
             return self.world.inside(place, region)
-        if centre is None:
-            return False
-        if region["type"] == "moving_circle":
-            return distance(centre, place, self.world.planar) <= region["radius"]
-        return is_around(place, centre, region["xdist"], region["ydist"], self.world.planar)
+        return centre is not None and self.world.around(place, centre, region)
 
     def _is_inside_now(self, name: Any, query: Spec, n: int) -> bool:
         """Whether an object is in the region of a query, as it is after step n."""
@@ -270,7 +320,7 @@ class Oracle:
 
     def _why(self, name: Any, query: Spec, n: int) -> str:
         row = self.stored[name]
-        if self._silent(row, n):
+        if self._silent(row, n) or self._is_too_old(row):
             return "expired" if self.is_event else "disconnected"
         if self.world.place(row) is None:
             return "gone"

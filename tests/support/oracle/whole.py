@@ -23,7 +23,24 @@ def moments(case: Case) -> list[int]:
     steps |= {clock.step_of(t) + d for t in instants_of(case) for d in (-1, 0, 1, 2)}
     for dwell in {query["options"].get("dwell_us", 0) for query in case.queries}:
         steps |= {clock.step_of(clock.at(s) + dwell) + d for s in list(steps) for d in (0, 1)}
+    steps |= _refreshes(case, steps)
     return sorted(s for s in steps if 1 <= s <= case.steps)
+
+
+def _refreshes(case: Case, steps: set[int]) -> set[int]:
+    """The steps of the refreshes that follow a change, by any of these steps or by time."""
+    clock, found = case.clock, set()
+    instants = {clock.at(n + d) for n in steps for d in (0, 1)} | instants_of(case)
+    for form in (query.get("aggregates") or query.get("first") or {} for query in case.queries):
+        every, window = form.get("sync_us"), form.get("window_us")
+        if every is None:
+            continue
+        turning = set(instants)
+        if window is not None:
+            turning |= {row[case.spec["time"]] + later for _, row in case.records for later in (0, window)}
+        for t in turning:
+            found |= {clock.step_of((t // every + k) * every) for k in (-1, 0, 1, 2)}
+    return found
 
 
 def instants_of(case: Case) -> set[int]:
@@ -50,10 +67,15 @@ def instants_of(case: Case) -> set[int]:
     return out
 
 
-def run(case: Case, every_step: bool = False) -> list[Update]:
-    """All updates of a case in log order; `every_step` visits the empty steps too (the same, but slower)."""
+def run(case: Case, every_step: bool = False, closing: int = 0) -> list[Update]:
+    """All updates of a case in log order; `every_step` visits the empty steps too (the same, but slower).
+
+    `closing` is the step after the end, if there is one.
+    """
     oracle = Oracle.of(case)
-    steps = range(1, case.steps + 1) if every_step else moments(case)
+    oracle.closing = closing
+    last = max(case.steps, closing)
+    steps = range(1, last + 1) if every_step else sorted({*moments(case), last})
     records, commands = by_step(case.records), by_step(case.commands)
     return [u for n in steps for u in oracle.step(n, commands.get(n, []), records.get(n, []))]
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.cases import Clock, Spec
 from support.strategies.functions import computed
-from support.strategies.regions import ZONES, named_ids, still_regions
+from support.strategies.regions import ZONES, moving_regions, named_ids, still_regions
 from support.strategies.streams import EXTRAS, STRING_KEYS, Scope
 
 Join = dict[str, Any]
@@ -36,6 +36,8 @@ def conditions(draw: st.DrawFn, scope: Scope, join: Join | None = None, depth: i
         return ["not", draw(inner)] if op == "not" else [op, draw(st.lists(inner, min_size=2, max_size=3))]
     if "inside" in scope.features and draw(st.integers(0, 4)) == 0:
         return ["inside", draw(still_regions(scope))]
+    if moves_in_conditions(scope) and draw(st.integers(0, 3)) > 0:
+        return ["inside", draw(moving_regions(scope))]
     if scope.areas and draw(st.integers(0, 4)) == 0:
         same = st.builds(lambda op, name: ["cmp", op, zone_of(scope), name], _COMPARISONS, _ZONES)
         return draw(st.one_of(same, st.just(["isnull", zone_of(scope)])))
@@ -58,13 +60,19 @@ def conditions(draw: st.DrawFn, scope: Scope, join: Join | None = None, depth: i
     return draw(_number_conditions(column, kind))
 
 
+def moves_in_conditions(scope: Scope) -> bool:
+    """Whether regions of conditions may move."""
+    return "around" in scope.features and scope.moving and scope.spec.get("retain") != "significant"
+
+
 @st.composite
 def _columns(draw: st.DrawFn, scope: Scope, join: Join | None) -> tuple[Any, str]:
     """A column of the stream or of the table, with its type."""
     if join is not None and draw(st.booleans()):
-        table = scope.tables[join["table_id"]]
+        one = draw(st.sampled_from(joins_of(join)))
+        table = scope.tables[one["table_id"]]
         name, kind = draw(st.sampled_from([tuple(c) for c in table.spec["columns"]]))
-        return joined(join, name), kind
+        return joined(one, name), kind
     name, kind = draw(st.sampled_from([tuple(c) for c in scope.spec["columns"]]))
     return ["col", name], kind
 
@@ -89,6 +97,11 @@ def equalities(draw: st.DrawFn, scope: Scope) -> Any:
 def zone_of(scope: Scope) -> Any:
     """The region of the scope's set that holds a location."""
     return ["region_of", named_ids(scope.spec["id"])[1]]
+
+
+def joins_of(join: Join | None) -> list[Join]:
+    """The join of a query, and those after it."""
+    return [] if join is None else [join, *join.get("further", [])]
 
 
 def joined(join: Join, column: str) -> Any:
@@ -218,10 +231,10 @@ def select_lists(draw: st.DrawFn, scope: Scope, region: Spec, join: Join | None)
         out.append(["here", ["inside", draw(still_regions(scope))]])
     if ("x" in region or "focal" in region) and region["type"] != "moving_rect" and draw(st.booleans()):
         out.append(["far", ["distance"]])
-    if join is not None:
-        names = [name for name, _ in scope.tables[join["table_id"]].spec["columns"]]
+    for one in joins_of(join):
+        names = [name for name, _ in scope.tables[one["table_id"]].spec["columns"]]
         shown = draw(st.lists(st.sampled_from(names), unique=True))
-        out += [[f"t_{name}", joined(join, name)] for name in shown]
+        out += [[f"t_{name}", joined(one, name)] for name in shown]
     return out
 
 

@@ -31,6 +31,7 @@ FEATURES = {
     "joins": frozenset({"joins", "expressions", "text"}),
     "neighbours": frozenset({"nearest", "events", "text"}),
     "neighbours in regions": frozenset({"nearest", "inside", "polygons", "joins", "expressions"}),
+    "around": frozenset({"around", "nearest", "circles"}),
     "zones": frozenset({"nearest", "polygons", "circles"}),
 }
 """By name: what the cases of a law of aggregates have."""

@@ -6,9 +6,18 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from support.cases import Command, Spec
+from support.cases import Command, Spec, Table
 from support.oracle.expressions import parts_of
-from support.strategies.conditions import Join, conditions, contained, equalities, joined, select_lists
+from support.strategies.conditions import (
+    Join,
+    conditions,
+    contained,
+    equalities,
+    joined,
+    joins_of,
+    moves_in_conditions,
+    select_lists,
+)
 from support.strategies.regions import neighbourhoods, regions
 from support.strategies.streams import Scope
 
@@ -21,17 +30,17 @@ def selects(draw: st.DrawFn, scope: Scope) -> Spec:
     nearest = "nearest" in scope.features and scope.spec["keep_us"] != 0
     kind = "nearest" if nearest and draw(st.integers(0, 2)) == 0 else "range"
     region = draw(neighbourhoods(scope) if kind == "nearest" else regions(scope))
-    join = _join(scope) if scope.tables and draw(st.booleans()) else None
+    join = draw(_joins(scope)) if scope.tables and draw(st.booleans()) else None
     parts = []
     asks = scope.spec["text"] and "text" in scope.features
     if asks and ("keywords" in scope.features or draw(st.booleans())):
         parts.append(draw(contained(["col", scope.spec["text"]])))
     if draw(st.integers(0, 3)) == 0:
         parts.append(draw(equalities(scope)))
-    if draw(st.integers(0, 2)) == 0:
+    if draw(st.integers(0, 2)) == 0 or (moves_in_conditions(scope) and draw(st.booleans())):
         parts.append(draw(conditions(scope, join)))
-    if join is not None:
-        parts.append(["not", ["isnull", joined(join, join["key"])]])
+        parts += _others(scope, parts)
+    parts += [["not", ["isnull", joined(one, one["key"])]] for one in joins_of(join)]
     select = draw(select_lists(scope, region, join))
     return {
         "stream": scope.spec["name"],
@@ -44,6 +53,13 @@ def selects(draw: st.DrawFn, scope: Scope) -> Spec:
         "areas": _areas(region, parts, select),
         "select": select,
     }
+
+
+def _others(scope: Scope, parts: list[Any]) -> list[Any]:
+    """That an object is not at the centre of a region of the condition, for each that moves."""
+    key = scope.spec["key"]
+    focals = [region["focal"] for _, region in parts_of(parts, "inside") if "focal" in region]
+    return [["cmp", "<>", ["col", key], ["lit", focal, scope.types[key]]] for focal in dict.fromkeys(focals)]
 
 
 def _areas(*parts: Any) -> list[int]:
@@ -59,8 +75,13 @@ def _areas(*parts: Any) -> list[int]:
     return sorted(found)
 
 
-def _join(scope: Scope) -> Join:
-    (table,) = scope.tables.values()
+def _joins(scope: Scope) -> st.SearchStrategy[Join]:
+    """A join with the first table of a scope, and some with the one after it."""
+    first, *rest = map(_join, scope.tables.values())
+    return st.sampled_from([first, first | {"further": rest}] if rest else [first])
+
+
+def _join(table: Table) -> Join:
     return {
         "table": table.spec["name"],
         "table_id": table.spec["id"],

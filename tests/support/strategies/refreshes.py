@@ -7,6 +7,9 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from support.cases import Case, Command, Spec
+from support.oracle import parts_of
+from support.oracle.whole import nows
+from support.strategies.first import elapsed, first_cases
 from support.strategies.groups import ALL, FAR, forms_over, group_cases, has_distances, values_of
 from support.strategies.whole import cases
 
@@ -90,6 +93,52 @@ def _summed(form: Spec) -> Spec:
         for name, value, kind in form["select"]
     ]
     return form | {"measures": measures, "select": select}
+
+
+@st.composite
+def refreshed_rows(draw: st.DrawFn, features: frozenset[str]) -> Case:
+    """A case of queries that show rows, most of which are refreshed every so often."""
+    some = st.one_of(cases(features), first_cases(cases(features)))
+    case = draw(some.filter(lambda case: bool(case.records and case.queries)))
+    whole = [query | {"for_us": None} for query in case.queries]
+    commands = [
+        (1, {"op": "register", "query": draw(rows_refreshed(case, query | {"id": 900 + i}))})
+        for i, query in enumerate(draw(st.lists(st.sampled_from(whole), min_size=1, max_size=3)))
+    ]
+    for step, command in case.commands:
+        query = command.get("query")
+        changes = query is not None and draw(st.integers(0, 3)) > 0
+        changed = {"query": draw(rows_refreshed(case, query))} if changes else {}
+        commands.append((step, command | changed))
+    return replace(case, commands=commands)
+
+
+@st.composite
+def rows_refreshed(draw: st.DrawFn, case: Case, query: Spec) -> Spec:
+    """A query for rows, now and then; it may look at a window, and one over a region at all objects."""
+    is_nearest = query["region"]["type"] == "nearest"
+    if not is_nearest and query["join"] is None and draw(st.integers(0, 3)) == 0:
+        query = query | {"region": {"type": "all"}, "condition": None, "areas": []}
+        query["select"] = [one for one in query["select"] if not parts_of([one], "distance")]
+    order = [[["distance"], False, False]] if is_nearest else []
+    first = {"order": order, "limit": 2**31 - 1} | (query.get("first") or {})
+    first["order"] = [one for one in first["order"] if is_nearest or not parts_of([one], "distance")]
+    shown = [first["order"], query["select"]]
+    strays = query["region"]["type"] == "moving_circle" and parts_of(shown, "distance")
+    timing = draw(refreshed({}, case.clock.tick_us))
+    options = {name: value for name, value in query["options"].items() if name != "dwell_us"}
+    if draw(st.integers(0, 3)) == 0:
+        fresh = draw(elapsed(case))
+        query, options = query | {"select": [*query["select"], ["fresh", fresh]]}, options | {"changes": True}
+        first["timed"] = [fresh]
+    if is_nearest and draw(st.integers(0, 2)) == 0:
+        first["order"] = [[draw(elapsed(case)), draw(st.booleans()), False], *first["order"]]
+        timing = draw(st.sampled_from([timing, {}]))
+    first["each_step"] = bool(strays or first.get("timed") or nows(first["order"]))
+    if not first["each_step"] and not timing:
+        timing = {"sync_us": case.clock.tick_us}
+    kind = "refreshed_nearest_first" if is_nearest else "refreshed_first"
+    return query | {"kind": kind, "options": options, "first": first | timing}
 
 
 def _kind_over(region: Spec) -> str:

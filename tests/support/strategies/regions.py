@@ -151,6 +151,11 @@ def still_regions(scope: Scope) -> st.SearchStrategy[Spec]:
     return st.one_of(*out)
 
 
+def moving_regions(scope: Scope) -> st.SearchStrategy[Spec]:
+    """A region around an object."""
+    return st.one_of(moving_rects(scope), moving_circles(scope))
+
+
 def regions(scope: Scope) -> st.SearchStrategy[Spec]:
     """Any region of a range query."""
     moving = []
@@ -189,4 +194,25 @@ def tables(draw: st.DrawFn, spec: Spec, used: list[Any], instants: list[int]) ->
     table: Spec = {"id": table_id, "name": f"favs{spec['id']}", "key": "tk"}
     table["columns"] = draw(st.permutations(columns))
     table["source"] = {"type": "file", "glob": "none", "format": None, "options": {}}
-    return {table_id: Table(table | {"joins": column}, [{"tk": key, **draw(row)} for key in chosen])}
+    found = {table_id: Table(table | {"joins": column}, [{"tk": key, **draw(row)} for key in chosen])}
+    if draw(st.booleans()):
+        found |= draw(_further_tables(table_id, ["join", table_id, column, "rank"], instants))
+    return found
+
+
+@st.composite
+def _further_tables(draw: st.DrawFn, first: int, joins: Any, instants: list[int]) -> dict[int, Table]:
+    """A table whose key fits a column of another table."""
+    columns = [["rk", "BIGINT"], ["word", "STRING"], ["until", "TIMESTAMP"], ["level", "INT"]]
+    keys = draw(st.lists(st.sampled_from([-1, 0, 1, 2, 5]), unique=True, max_size=5))
+    row = st.fixed_dictionaries(
+        {
+            "word": st.sampled_from([None, "free", "light"]),
+            "until": st.sampled_from([None, *instants]),
+            "level": st.sampled_from([None, 0, 1]),
+        }
+    )
+    source = {"type": "file", "glob": "none", "format": None, "options": {}}
+    table = {"id": first + 1, "name": f"ranks{first}", "key": "rk", "source": source, "joins": joins}
+    table["columns"] = draw(st.permutations(columns))
+    return {first + 1: Table(table, [{"rk": key, **draw(row)} for key in keys])}

@@ -50,6 +50,7 @@ EVERY = frozenset(
         "dwell",
         "expressions",
         "functions",
+        "around",
     }
 )
 """All that a case may hold beside rectangles over moving objects and plain conditions."""

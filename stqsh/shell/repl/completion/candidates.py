@@ -55,7 +55,7 @@ _FUNCTIONS = {
     "MIN": "MIN(x): the least value",
     "REGION": "REGION(zones): which region of a set",
     "SUM": "SUM(x): the exact sum",
-    "TOPK": "TOPK(text, k): the most frequent terms",
+    "TOPK": "TOPK(text [, k]): the most frequent terms",
     "CAST": "CAST(x AS type): x as another type, NULL where it is none",
     **{one.name: f"{one.syntax}: {one.meaning}" for one in FUNCTIONS.values()},
     **{name: ": ".join(said) for name, said in PLACES.items()},

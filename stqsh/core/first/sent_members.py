@@ -1,0 +1,77 @@
+"""What queries with SYNC have sent at their last refreshes, from batch to batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from stqsh.arrays import Array
+from stqsh.core.output.sent_answers import SentAnswers
+from stqsh.core.queries.query_table import QueryTable
+from stqsh.core.state.slot_state import SlotState
+
+
+class Sent(NamedTuple):
+    """Members of queries as they were sent, (n,) each.
+
+    Attributes:
+        query: The position of the query, int64.
+        obj: The object, int32.
+        version: Its record; -1 for one that it does not have any more, int32.
+    """
+
+    query: Array
+    obj: Array
+    version: Array
+
+    def where(self, which: Array) -> Sent:
+        """Return some of them, by a mask or by positions."""
+        return Sent(*(column[which] for column in self))
+
+
+class SentMembers:
+    """The members that queries have sent, and which of their records are still those that were sent.
+
+    A record that was replaced since then is offered again, so that Aggregate shows the last one of a member
+    that is overtaken. Beside the answers themselves (`SentAnswers`, which follow a query to the copy by key)
+    there are those with an unchanged record. One that is missing there is offered once more than necessary.
+    """
+
+    def __init__(self, state: SlotState, queries: QueryTable) -> None:
+        self._queries = queries
+        self._all = SentAnswers(state, queries.prefix)
+        self._unchanged = SentAnswers(state, f"{queries.prefix}/unchanged")
+
+    def pop(self, positions: Array) -> Sent:
+        """Remove the members of queries, and return them with their records as stored."""
+        wanted = self._queries.id[positions].tolist()
+        ids, objects = self._all.pop_queries(wanted)
+        same = np.isin(_codes(ids, objects), _codes(*self._unchanged.pop_queries(wanted)))
+        versions = np.where(same, objects, -1).astype(np.int32)
+        return Sent(np.searchsorted(self._queries.id, ids), objects, versions)
+
+    def add(self, sent: Sent, versions: Array) -> None:
+        """Store members; `versions` are those of all objects after the batch."""
+        ids = self._queries.id[sent.query]
+        self._all.add(ids, sent.obj)
+        same = (sent.version >= 0) & (versions[sent.obj] == sent.version)
+        self._unchanged.add(ids[same], sent.obj[same])
+
+    def forget(self, ids: Iterable[int]) -> None:
+        """Forget the members of queries."""
+        for table in (self._all, self._unchanged):
+            table.pop_queries(ids)
+
+
+def together(some: Iterable[Sent]) -> Sent:
+    """Return several tables of members as one."""
+    none = Sent(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
+    return Sent(*(np.concatenate(columns) for columns in zip(none, *some, strict=True)))
+
+
+def _codes(ids: Array, objects: Array) -> Array:
+    """Return queries and objects as one number each; there are fewer than 2^31 of either."""
+    codes: Array = ids.astype(np.int64) << 32 | objects
+    return codes

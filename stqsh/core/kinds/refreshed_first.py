@@ -1,0 +1,293 @@
+"""Rows that are looked at now and then: the members of a region, or the nearest, at refreshes.
+
+A slot finds the members as of the instant of a refresh, of what was stored before its step, and offers how
+they differ from what it has sent. Nothing is followed between refreshes. Aggregate merges the offers as those
+of queries with LIMIT; a query without LIMIT shows all members.
+
+Invariant: between batches `SentMembers` has what the slot has offered and not withdrawn. So a refresh sends
+differences only, whatever happened since the last one: other batches, a pause, a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from stqsh.arrays import Array
+from stqsh.core.contract.merging_kind import MergingKind, MergingLogic
+from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, QueryKind, StreamBatch
+from stqsh.core.first.first_merge import merge_first
+from stqsh.core.first.first_offers import FirstOffers
+from stqsh.core.first.orders import FirstQueries, QueryOrders, order_operators
+from stqsh.core.first.sent_members import Sent, SentMembers, together
+from stqsh.core.first.stepped_members import SteppedFirst, SteppedMembers, changes_between
+from stqsh.core.groups.refresh_schedule import DueQueries, RefreshSchedule
+from stqsh.core.groups.refreshed_members import ObjectsAsOf, context_as_of
+from stqsh.core.kernels.events.updates import LEFT
+from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
+from stqsh.core.kinds.nearest import NearestKind
+from stqsh.core.kinds.nearest_first import NearestFirstKind, PlaceLookup
+from stqsh.core.kinds.ranges import RangeKind
+from stqsh.core.matching.keyword_queries import add_keywords, follow_keywords
+from stqsh.core.matching.query_conditions import QueryConditions
+from stqsh.core.matching.query_context import context_of
+from stqsh.core.matching.query_regions import QueryRegions
+from stqsh.core.matching.row_changes import RowChanges
+from stqsh.core.nearest.candidate_changes import CandidateChanges, no_longer_candidates, sent_before_pause
+from stqsh.core.nearest.refreshed_neighbours import RefreshedNeighbours
+from stqsh.core.output.batch_output import BatchOutput
+from stqsh.core.output.merge import MergedUpdates, MergeInput
+from stqsh.core.output.partials import CandidateOffers
+from stqsh.core.queries.query_table import ACTIVE
+from stqsh.core.queries.registrations import NewQueries
+from stqsh.spec.query import REFRESHED_FIRST, REFRESHED_NEAREST_FIRST
+
+_BY_REFRESH = "the members are listed at each refresh; what differs from the one before is sent"
+
+
+class _RefreshedLogic(MergingLogic):
+    """What refreshed members of regions and refreshed neighbours have in common."""
+
+    queries: FirstQueries
+
+    def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
+        super().__init__(kind, batch, output)
+        self._sent = SentMembers(batch.state, self.queries)
+
+    def pause(self, positions: Array) -> None:
+        """Do nothing: what was sent is known."""
+        del positions
+
+    def forget(self, ids: Iterable[int]) -> None:
+        """Forget what queries have sent that are evaluated elsewhere from now on."""
+        self._sent.forget(ids)
+
+    def retire(self, positions: Array, steps: Array, why: int) -> None:
+        """Take back what queries have sent, as it was before the step."""
+        for step in np.unique(steps).tolist():
+            sent = self._sent.pop(positions[steps == step])
+            if len(sent.query):
+                self._withdraw(sent, step, why)
+        super().retire(positions, steps, why)
+
+    def _withdraw(self, sent: Sent, step: int, why: int) -> None:
+        """Withdraw members of queries that end at a step."""
+        raise NotImplementedError
+
+    def _refresh(self, schedule: RefreshSchedule) -> None:
+        """Offer how members differ from refresh to refresh, and store what was sent."""
+        active = np.flatnonzero(self.queries.mode == ACTIVE)
+        before = self._sent.pop(active)
+        kept = []
+        for dues in schedule.by_duration():
+            held: Sent | None = None
+            for due in dues:
+                mine = np.zeros(len(self.queries), np.bool_)
+                mine[due.positions] = True
+                if held is None:
+                    is_due = mine[before.query]
+                    held, before = before.where(is_due), before.where(~is_due)
+                is_due = mine[held.query]
+                kept.append(held.where(~is_due))
+                held = self._offer_changes(held.where(is_due), due, schedule.windows_us)
+            if held is not None:
+                kept.append(held)
+        self._sent.add(together([before, *kept]), self.batch.objects.versions_at(self.batch.timing.last))
+
+    def _offer_changes(self, before: Sent, due: DueQueries, windows_us: Array) -> Sent:
+        """Offer how members differ at a refresh from those before it; return them."""
+        raise NotImplementedError
+
+
+class RefreshedFirstLogic(_RefreshedLogic):
+    """One batch of a stream's refreshed queries over regions."""
+
+    def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
+        super().__init__(kind, batch, output)
+        state, prefix = batch.state, self.prefix
+        self._regions = QueryRegions(batch, prefix, self.queries)
+        conditions = self._regions.conditions
+        self._changes = RowChanges(state, f"{prefix}/changes", self.queries, conditions)
+        self._orders = QueryOrders(prefix, batch.spec.key, self.queries, conditions)
+
+    def limits(self, positions: Array) -> Array:
+        """Return the LIMIT of queries."""
+        limits: Array = self.queries.limit[positions]
+        return limits
+
+    def register(self, positions: Array, new: NewQueries) -> None:
+        """Store the conditions and the order of new queries, and announce them to Aggregate."""
+        self._regions.add(positions, new)
+        self._changes.add(positions, new)
+        self._orders.add(positions, new)
+        super().register(positions, new)
+
+    def retire(self, positions: Array, steps: Array, why: int) -> None:
+        """Take back what queries have sent, as it was before the step."""
+        super().retire(positions, steps, why)
+        self._regions.note_removal(why, staying=True, matched=self._unmatched())
+
+    def rescale(self) -> Array:
+        """Scale regions to the share of their area that load shedding leaves."""
+        at, active = self._regions.changing()
+        self._regions.rescale(at)
+        return active
+
+    def on_events(self, begun: Array) -> None:
+        """Offer the members of queries at their refreshes; one that begins waits for its next one."""
+        if not self._regions.prepare(begun, staying=True, matched=self._unmatched()):
+            return
+        self._regions.skip_events()
+        conditions, timings = self._regions.conditions, self._orders.timings()
+        self._refresh(RefreshSchedule(self.batch, self.queries, conditions, timings))
+
+    def _unmatched(self) -> Array:
+        """Return that no query is matched with events; bool (queries,)."""
+        return np.zeros(len(self.queries), np.bool_)
+
+    def _withdraw(self, sent: Sent, step: int, why: int) -> None:
+        offers = FirstOffers(self._regions.context(staying=True), self._changes, self.partials)
+        offers.withdraw(self.queries.id[sent.query], sent.obj, step, why)
+
+    def _offer_changes(self, before: Sent, due: DueQueries, windows_us: Array) -> Sent:
+        step, objects = due.refresh.step, ObjectsAsOf(self.batch.objects, due)
+        context = context_as_of(self.batch, objects, self.queries, self.prefix, due)
+        members = SteppedMembers(context, self.queries.form, self._orders.places)
+        limits = self.queries.limit.astype(np.int64)
+        after = members.after(
+            due.positions, limits, step, lambda query, versions: objects.within(versions, windows_us[query])
+        )
+        for counter in (self.queries.tested, self.queries.matched):
+            np.add.at(counter, after.members[0], 1)
+        # Places that change with time are offered again.
+        known = np.where(self.queries.each_step[before.query], np.int32(-1), before.version)
+        was = _as_first(before._replace(version=known), after, len(objects.table))
+        offers = FirstOffers(
+            context,
+            self._changes,
+            self.partials,
+            lambda query, versions: objects.are_too_old(versions, windows_us[query]),
+        )
+        offers.offer(changes_between(was, after, step, len(objects.table)))
+        return Sent(after.query.astype(np.int64), after.obj, after.version)
+
+
+class RefreshedFirstKind(MergingKind):
+    """The first n members of a region by (ORDER BY, key), or all of them, as they are at refreshes."""
+
+    name = REFRESHED_FIRST.name
+    logic = RefreshedFirstLogic
+    table = FirstQueries
+
+    def merge(self, batch: MergeInput) -> MergedUpdates:
+        """Merge the slots' candidates, and return the changes of the first n of all slots."""
+        return merge_first(batch)
+
+    def explain(self, given: ExplainInput) -> KindExplanation:
+        """Return what EXPLAIN shows: members are listed at each refresh."""
+        found = RangeKind().explain(given)
+        operators = order_operators(getattr(given.spec, "first", None))
+        return replace(found, operators=(*found.operators, *operators), refreshes=_BY_REFRESH)
+
+
+class RefreshedNearestFirstLogic(_RefreshedLogic):
+    """One batch of a stream's refreshed queries over the nearest."""
+
+    def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
+        super().__init__(kind, batch, output)
+        self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects, batch.focal)
+        self._lookup = PlaceLookup(batch, self.queries, self._conditions, self.partials)
+
+    def register(self, positions: Array, new: NewQueries) -> None:
+        """Store the conditions and the order of new queries, and announce them to Aggregate."""
+        super().register(positions, new)
+        self._conditions.add(positions, new)
+        add_keywords(self.batch, self.prefix, new)
+        self._lookup.add(positions, new)
+
+    def on_events(self, begun: Array) -> None:
+        """Offer the neighbours of queries at their refreshes; one that begins waits for its next one."""
+        del begun
+        follow_keywords(self.batch, self.queries)
+        if len(self.queries):
+            timings = self._lookup.timings()
+            self._refresh(RefreshSchedule(self.batch, self.queries, self._conditions, timings))
+
+    def _withdraw(self, sent: Sent, step: int, why: int) -> None:
+        context = context_of(self.batch, self.queries, self._conditions, self.prefix)
+        self._offer(sent_before_pause(context, sent.query, sent.obj, step, why))
+
+    def _offer_changes(self, before: Sent, due: DueQueries, windows_us: Array) -> Sent:
+        """Offer all neighbours whose record, distance or place may differ, and withdraw those that left."""
+        step, size = due.refresh.step, len(self.batch.objects.table)
+        found = RefreshedNeighbours(self.batch, self.queries, self.prefix, due).of(due.positions, windows_us)
+        for counter in (self.queries.tested, self.queries.matched):
+            np.add.at(counter, found.query, 1)
+        was, now = before.query * size + before.obj, found.query * size + found.obj
+        count, none = len(now), np.zeros(len(now), np.int8)
+        come = CandidateChanges(
+            np.full(count, step),
+            found.query,
+            np.ones(count, np.int8),
+            none,
+            found.version.astype(np.int64),
+            found.distance,
+            found.obj,
+        )
+        gone = before.where(~np.isin(was, now))
+        objects = ObjectsAsOf(self.batch.objects, due)
+        context = context_as_of(self.batch, objects, self.queries, self.prefix, due)
+        lost = no_longer_candidates(context, gone.query, gone.obj, step)
+        late = objects.are_too_old(lost.show, windows_us[lost.query])
+        inside = (lost.show >= objects.versions) | objects.within(
+            np.where(lost.show < objects.versions, lost.show, 0), windows_us[lost.query]
+        )
+        why = np.where(inside | (lost.why != OVERTAKEN), lost.why, LEFT)
+        self._offer(lost._replace(why=np.where(late, objects.timing.silent, why).astype(np.int8)))
+        self._offer(come, due.refresh.instant)
+        return Sent(found.query, found.obj, found.version)
+
+    def _offer(self, changes: CandidateChanges, now_us: int = 0) -> None:
+        step, query, op, why, show, distance, _ = changes
+        self.queries.sent[:] += np.bincount(query, minlength=len(self.queries))
+        keys = self._lookup.keys(changes, now_us)
+        self.partials.offer(CandidateOffers(step, self.queries.id[query], op, why, show, distance, keys))
+
+
+class RefreshedNearestFirstKind(MergingKind):
+    """The nearest, or the first n of them by another order, as they are at refreshes.
+
+    So are those whose order depends on NOW, which are refreshed in each step.
+    """
+
+    name = REFRESHED_NEAREST_FIRST.name
+    logic = RefreshedNearestFirstLogic
+    table = FirstQueries
+
+    def merge(self, batch: MergeInput) -> MergedUpdates:
+        """Merge the slots' candidates into the k nearest, and these into the first n."""
+        return NearestFirstKind().merge(batch)
+
+    def explain(self, given: ExplainInput) -> KindExplanation:
+        """Return what EXPLAIN shows: a refresh finds members as a snapshot does."""
+        found = NearestKind().explain(given)
+        operators = order_operators(getattr(given.spec, "first", None))
+        index = "none: each refresh searches the objects near"
+        return replace(found, operators=(*found.operators, *operators), index=index, chance=0.0)
+
+
+def _as_first(before: Sent, after: SteppedFirst, objects: int) -> SteppedFirst:
+    """Return what was sent as the first n of a step before, each with its place in `after`, null for none."""
+    was, now = before.query * objects + before.obj, after.codes(objects)
+    place = np.full(len(was), -1)
+    if len(now):
+        order = np.argsort(now)
+        at = order[np.minimum(np.searchsorted(now[order], was), len(now) - 1)]
+        place = np.where(now[at] == was, at, -1)
+    known: Any = pa.array(place, mask=place < 0)
+    none = np.empty(0, np.int32), np.empty(0, np.int32)
+    return SteppedFirst(before.query, before.obj, before.version, after.place.take(known), none)

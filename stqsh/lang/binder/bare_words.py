@@ -1,0 +1,138 @@
+"""Words that name no column, as people of other systems mean them: "truck" is a text, hour is HOUR(time).
+
+The papers write their queries so. A statement is rewritten before it is bound; nothing else knows of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import fields, is_dataclass, replace
+from typing import NamedTuple, TypeVar
+
+from stqsh.lang.ast.expressions import Call, Column, Inside, Literal, Node, Star
+from stqsh.lang.ast.statements import OrderItem, Relation, Select, SelectItem, Statement
+from stqsh.lang.binder.views import view_columns
+from stqsh.lang.catalogue import CatalogueView
+from stqsh.lang.printer.values import quoted
+from stqsh.spec.functions import PARTS
+
+_TIMES = PARTS | {"DATE"}
+"""The functions of a time whose name alone means that of the stream's time."""
+_WORDS = re.compile(rf'"|\b(?:{"|".join(sorted(_TIMES))})\b(?!\s*\()', re.IGNORECASE)
+_KEPT_APART = ("span", "piece")
+_Part = TypeVar("_Part")
+
+
+class Reading(NamedTuple):
+    """A statement whose bare words are read, and what to tell of them."""
+
+    statement: Statement
+    notes: tuple[str, ...] = ()
+
+
+def read_words(statement: Statement, catalogue: CatalogueView) -> Reading:
+    """Return a statement with texts and functions of the time in the place of words that name no column.
+
+    A SELECT over what the catalogue does not know stays as it is.
+    """
+    select = statement if isinstance(statement, Select) else getattr(statement, "select", None)
+    if not isinstance(select, Select) or not (statement.text == "" or _WORDS.search(statement.text)):
+        return Reading(statement)
+    names = _Names.of(select, catalogue)
+    if names is None:
+        return Reading(statement)
+    texts: dict[str, None] = {}
+    read = _read(select, names, texts)
+    if read is select:
+        return Reading(statement)
+    where = " and ".join(relation.name for relation in select.relations)
+    notes = tuple(f"{quoted(text)} is a text: {where} has no column of that name" for text in texts)
+    return Reading(read if statement is select else replace(statement, select=read), notes)  # type: ignore[call-arg]
+
+
+class _Names(NamedTuple):
+    """What names may stand for.
+
+    Attributes:
+        columns: The columns of what FROM names, without regard to case.
+        outputs: The names that the select list gives.
+        time: The stream's time; None if it has none.
+    """
+
+    columns: frozenset[str]
+    outputs: frozenset[str]
+    time: Column | None
+
+    @classmethod
+    def of(cls, select: Select, catalogue: CatalogueView) -> _Names | None:
+        """Return the names of a SELECT; None if what it reads is not known."""
+        found = [_columns(relation, catalogue) for relation in select.relations]
+        if not found or any(one is None for one in found):
+            return None
+        columns = frozenset(name.lower() for one in found for name in one or ())
+        outputs = frozenset(name for item in select.items if (name := _output(item)) is not None)
+        streams = [one for one in select.relations if catalogue.stream(one.name) is not None]
+        return cls(columns, outputs, _time(streams[0], select, catalogue) if streams else None)
+
+
+def _output(item: SelectItem) -> str | None:
+    """Return the name that an item gives to a column of the answer, unless it is that of a column."""
+    node = item.expression
+    return node.name.lower() if item.alias is None and isinstance(node, Call) else item.alias
+
+
+def _columns(relation: Relation, catalogue: CatalogueView) -> Collection[str] | None:
+    spec = catalogue.stream(relation.name) or catalogue.table(relation.name)
+    if spec is not None:
+        return spec.types
+    view = catalogue.view(relation.name)
+    return None if view is None else view_columns(view, catalogue)
+
+
+def _time(relation: Relation, select: Select, catalogue: CatalogueView) -> Column | None:
+    stream = catalogue.stream(relation.name)
+    if stream is None or not stream.time:
+        return None
+    return Column(stream.time, relation.alias or relation.name if len(select.relations) > 1 else None)
+
+
+def _read(part: _Part, names: _Names, texts: dict[str, None]) -> _Part:
+    """Return a part of a statement with its bare words read, the same object if there are none."""
+    if isinstance(part, Column):
+        return _word(part, names, texts)  # type: ignore[return-value]
+    if isinstance(part, SelectItem | OrderItem):
+        return _listed(part, names, texts)  # type: ignore[return-value]
+    if isinstance(part, tuple):
+        read = tuple(_read(one, names, texts) for one in part)
+        changed = any(new is not old for new, old in zip(read, part, strict=True))
+        return read if changed else part  # type: ignore[return-value]
+    if isinstance(part, Star | Inside) or not isinstance(part, Node) or not is_dataclass(part):
+        return part
+    old = {one.name: getattr(part, one.name) for one in fields(part) if one.name not in _KEPT_APART}
+    new = {name: _read(value, names, texts) for name, value in old.items()}
+    different = {name: value for name, value in new.items() if value is not old[name]}
+    return replace(part, **different) if different else part
+
+
+def _listed(item: SelectItem | OrderItem, names: _Names, texts: dict[str, None]) -> SelectItem | OrderItem:
+    """Return a column of the select list or of ORDER BY: a text alone is none, but an unknown column."""
+    node = item.expression
+    if isinstance(node, Column) and node.quoted:
+        return item
+    # The expression of an item is over records: it does not see the names that the list gives.
+    seen = names._replace(outputs=frozenset()) if isinstance(item, SelectItem) else names
+    read = _read(node, seen, texts)
+    return item if read is node else replace(item, expression=read)
+
+
+def _word(node: Column, names: _Names, texts: dict[str, None]) -> Column | Call | Literal:
+    if node.qualifier is not None or node.name.lower() in names.columns or node.name in names.outputs:
+        return node
+    if node.quoted:
+        texts[node.name] = None
+        return Literal(node.name, "STRING", span=node.span)
+    word = node.name.upper()
+    if names.time is None or word not in _TIMES:
+        return node
+    return Call(word, (replace(names.time, span=node.span),), span=node.span)

@@ -1,0 +1,60 @@
+"""SYNC and WINDOW of rows: their updates are the oracle's, to the byte, however a run is cut."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import memory, oracle
+from support.budget import share
+from support.cases import Case
+from support.memory import memory_engine
+from support.strategies import cut, cuts, drawn_until, restarts, slots
+from support.strategies.refreshes import refreshed_rows
+
+FEATURES = {
+    "rectangles": frozenset[str](),
+    "circles": frozenset({"circles", "nearest", "expressions"}),
+    "polygons": frozenset({"polygons", "inside", "events"}),
+    "texts": frozenset({"events", "text", "nearest"}),
+    "joins": frozenset({"joins", "expressions", "text"}),
+    "all": frozenset({"circles", "polygons", "inside", "events", "text", "joins", "expressions", "nearest"}),
+}
+REFRESHED = ("refreshed_first", "refreshed_nearest_first")
+
+
+@share(4)
+@pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
+@given(st.data(), cuts, slots, restarts)
+def test_updates_are_the_oracles(
+    features: frozenset[str], data: st.DataObject, size: int | None, count: int, again: set[int]
+) -> None:
+    case = data.draw(refreshed_rows(features))
+    expected = oracle.run(case)
+    outcome = memory.run(case, count, cut(case, size), again)
+    assert outcome.updates == expected
+    sizes = {query: len(keys) for query, keys in oracle.fold(expected).items() if keys}
+    assert {query: size for query, size in outcome.sizes.items() if size} == sizes
+
+
+@share(12, least=10)
+@given(refreshed_rows(frozenset({"events", "text", "nearest"})), cuts, slots)
+def test_the_end_refreshes_once_more(case: Case, size: int | None, count: int) -> None:
+    with memory_engine([case], count, ends=True) as engine:
+        for first, last in cut(case, size):
+            engine.take(first, last)
+        assert engine.delivered().updates == oracle.run(case, closing=case.steps + 1)
+
+
+@pytest.mark.slow
+def test_cases_bring_updates_of_each_kind_and_reason() -> None:
+    def seen(cases: list[Case]) -> set[tuple[str, str]]:
+        kinds = {(case.spec["id"], q["id"]): q["kind"] for case in cases for q in case.queries}
+        return {(kinds[case.spec["id"], u.query], u.why) for case in cases for u in oracle.run(case)}
+
+    wanted = {(kind, why) for kind in REFRESHED for why in ("", "overtaken", "expired", "disconnected")}
+    wanted.add(("refreshed_first", "left"))
+    drawn = drawn_until(refreshed_rows(FEATURES["all"]), lambda cases: wanted <= seen(cases))
+    assert wanted <= seen(drawn)
+    for case in [case for case in drawn if case.steps <= 200][:10]:
+        assert oracle.run(case) == oracle.run(case, every_step=True)
