@@ -20,6 +20,7 @@ FEATURES: dict[str, frozenset[str]] = {
     "neighbours": frozenset({"nearest", "expressions"}),
     "events": frozenset({"events", "text", "nearest"}),
     "dwell": frozenset({"dwell", "circles", "events"}),
+    "dwelling neighbours": frozenset({"dwell", "circles", "nearest", "expressions"}),
     "joins": frozenset({"joins", "nearest", "circles", "polygons", "inside", "expressions"}),
 }
 
@@ -39,12 +40,10 @@ def changing_cases(draw: st.DrawFn, features: frozenset[str]) -> Case:
         if parts_of(query["select"], "distance") and not case.spec["planar"]:
             commands.append((step, command))  # the oracle has distances to the last digit on the plane only
             continue
-        if query["region"]["type"] == "moving_circle" and "dwell_us" not in query["options"]:
+        if query["region"]["type"] == "moving_circle":
             all_of_them = {"order": [], "limit": 2**31 - 1, "each_step": True}
             strays = query["kind"] == "range" and parts_of(query["select"], "distance")
             query |= {"kind": "first", "first": all_of_them} if strays else {}
-        elif query["region"]["type"] == "moving_circle" and parts_of(query["select"], "distance"):
-            query |= {"select": [one for one in query["select"] if not parts_of([one], "distance")]}
         query = query | {"options": query["options"] | {"changes": True}}
         commands.append((step, command | {"query": query}))
     return replace(case, commands=commands)

@@ -17,6 +17,7 @@ FEATURES = {
     "polygons": frozenset({"polygons", "inside", "events"}),
     "around": frozenset({"around", "circles", "nearest"}),
     "texts": frozenset({"events", "text"}),
+    "dwell": frozenset({"circles", "nearest", "events", "dwell"}),
     "joins": frozenset({"joins", "expressions", "text"}),
     "all": frozenset({"circles", "polygons", "inside", "events", "text", "joins", "expressions", "nearest"}),
 }

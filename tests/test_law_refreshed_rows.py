@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+from unittest import mock
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +15,8 @@ from support.cases import Case
 from support.memory import memory_engine
 from support.strategies import cut, cuts, drawn_until, restarts, slots
 from support.strategies.refreshes import refreshed_rows
+
+from stqsh.core.kinds.refreshed_first import RefreshedFirstLogic
 
 FEATURES = {
     "rectangles": frozenset[str](),
@@ -44,6 +50,26 @@ def test_the_end_refreshes_once_more(case: Case, size: int | None, count: int) -
         for first, last in cut(case, size):
             engine.take(first, last)
         assert engine.delivered().updates == oracle.run(case, closing=case.steps + 1)
+
+
+@pytest.mark.slow
+def test_cases_bring_events_whose_changes_are_found_at_once() -> None:
+    seen: Counter[str] = Counter()
+    offer_all = RefreshedFirstLogic._offer_all
+
+    def noted(self: RefreshedFirstLogic, dues: Any, changes: Any, before: Any, windows_us: Any) -> Any:
+        seen["leaving"] += bool((changes.sign < 0).any())
+        seen["sent before"] += bool(len(before.query))
+        return offer_all(self, dues, changes, before, windows_us)
+
+    def enough(cases: list[Case]) -> bool:
+        for case in cases[len(cases) - 20 :: 4]:
+            memory.run(case, 2, cut(case, 7))
+        return min(seen["leaving"], seen["sent before"]) >= 3
+
+    with mock.patch.object(RefreshedFirstLogic, "_offer_all", noted):
+        drawn_until(refreshed_rows(FEATURES["texts"]), enough)
+    assert min(seen["leaving"], seen["sent before"]) >= 3
 
 
 @pytest.mark.slow

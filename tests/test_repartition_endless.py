@@ -52,7 +52,13 @@ def drive(folder: Path, dealt: Dealt, statements: list[str]) -> tuple[list[objec
     """Run batches of several steps, with a statement after each run; return updates and snapshots."""
     asked: list[object] = []
     with local_session(
-        folder, dealt.slots, 400, mishaps={3, 7}, published=True, spool_bytes=dealt.spool_bytes
+        folder,
+        dealt.slots,
+        400,
+        mishaps={3, 7},
+        published=True,
+        spool_bytes=dealt.spool_bytes,
+        on_cluster=dealt.on_cluster,
     ) as session:
         run(session, CREATE + QUERIES)
         for number, text in enumerate([*statements, ""]):

@@ -141,7 +141,12 @@ def drive(
     with (
         standing_clock() as clock,
         local_session(
-            folder, dealt.slots, mishaps={3, 7, 20}, published=True, spool_bytes=dealt.spool_bytes
+            folder,
+            dealt.slots,
+            mishaps={3, 7, 20},
+            published=True,
+            spool_bytes=dealt.spool_bytes,
+            on_cluster=dealt.on_cluster,
         ) as session,
     ):
         source = live.source()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from stqsh.core.contract.merging_kind import MergingKind
 from stqsh.core.kernels.events.versions import tally
 from stqsh.core.kinds import KINDS
 from stqsh.core.output.batch_output import UpdateOrigin, update_chunks
+from stqsh.core.output.held_answers import HeldAnswers
 from stqsh.core.output.merge import MergedUpdates, MergeInput
 from stqsh.core.output.partials import is_partial
 from stqsh.core.state.slot_state import SlotState, stream_specs
@@ -75,13 +76,18 @@ class _StreamMerge:
         out: list[Chunk] = []
         for kind in sorted({chunk.kind.partition("/")[2] for chunk in self.chunks} - {""}):
             spec = stream_specs(self.state)[self.stream]
-            batch = MergeInput(
-                self.state, spec, kind, self._payloads(f"partial/{kind}"), self._payloads(f"marks/{kind}")
-            )
             merger = KINDS[kind]
             if not isinstance(merger, MergingKind):
                 raise ValueError(f"queries of the kind {kind!r} have nothing to merge")
-            out += self._encode(merger.merge(batch))
+            partials, marks = self._payloads(f"partial/{kind}"), self._payloads(f"marks/{kind}")
+            first, none = min(chunk.first_step for chunk in self.chunks), np.empty(0, np.int64)
+            batch = MergeInput(self.state, spec, kind, partials, marks, first, none)
+            if not merger.holds_back:
+                out += self._encode(merger.merge(batch))
+                continue
+            held = HeldAnswers(batch)
+            for merged in held.hold_back(merger.merge(replace(batch, held=held.ids))):
+                out += self._encode(merged)
         if self._grown:
             grown = [pa.array(np.concatenate(column)) for column in zip(*self._grown, strict=True)]
             out.append(self._chunk("counts", pa.RecordBatch.from_arrays(grown, schema=COUNTS)))

@@ -22,7 +22,15 @@ from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.keyed_copy import forget_arrays, forget_copy, ids_of, open_copy, read_input, run_copy
 from stqsh.core.kinds import KINDS
 from stqsh.core.objects.batch_objects import BatchObjects
-from stqsh.core.objects.event_objects import RENUMBERED, count_kept, forget_all, forget_expired, let_go
+from stqsh.core.objects.event_objects import (
+    LET_GO,
+    RENUMBERED,
+    count_kept,
+    count_let_go,
+    forget_all,
+    forget_expired,
+    let_go,
+)
 from stqsh.core.objects.event_objects import make_room as keep_only
 from stqsh.core.objects.kept_keys import KeptEventKeys
 from stqsh.core.objects.object_table import ObjectTable
@@ -233,6 +241,7 @@ def _archived(stream: StreamBatch) -> list[pa.RecordBatch]:
     objects = np.flatnonzero(gone).astype(np.int32)
     events = [table.rows(objects[start : start + _PART]) for start in range(0, len(objects), _PART)]
     keep_only(state, number, ~gone)
+    count_let_go(state, number, len(objects))
     return events
 
 
@@ -319,7 +328,8 @@ def forget(state: SlotState, stream: int) -> None:
     forget_copy(state, stream)
     del state.entry("streams")[str(stream)]
     forget_memory(state, stream)
-    state.entry(RENUMBERED).pop(str(stream), None)
+    for entry in (RENUMBERED, LET_GO):
+        state.entry(entry).pop(str(stream), None)
 
 
 def looked_up(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chunk]:

@@ -106,6 +106,8 @@ class EngineTuning:
 
     #: Number of consecutive failures without a batch after which a query is given up.
     query_attempts: int = 4
+    #: The same, of failures because Python workers do not come up within 10 s, as on a busy machine.
+    late_attempts: int = 20
     #: How long a query waits before it is started again for a source that did not answer.
     source_wait_s: float = 1.0
     #: How often the supervisor checks Java's process.

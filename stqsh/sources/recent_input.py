@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from stqsh.arrays import Floats
 from stqsh.core.state.slot_state import SlotState
+from stqsh.errors import NotPublishedError
 from stqsh.routing.cells import Bounds, Cells
 from stqsh.routing.load import Load
 from stqsh.routing.query_routing import QueryRouting
@@ -22,7 +23,7 @@ from stqsh.sources.replay_store.spatial_extent import SAMPLE, bounds_of
 from stqsh.sources.replay_store.store import ReplayStore, open_store
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import area_boxes
-from stqsh.storage.control_log import ControlDb, get_meta
+from stqsh.storage.control_log import ControlDb, get_meta, keeps_heads_in_spark
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
 from stqsh.storage.queries.living_queries import living_queries
@@ -39,6 +40,10 @@ _OUTSIDE = 0.5
 """Cells are laid over where recent records are if a larger share of these is outside the stream's bounds."""
 
 Texts: TypeAlias = "pa.Array[Any]"
+
+
+AskColumns: TypeAlias = "Callable[[list[str]], pa.Table]"
+"""Asks the slots of a stream for columns of their objects."""
 
 
 class RecentTexts(NamedTuple):
@@ -113,7 +118,12 @@ class _Records(NamedTuple):
 
 
 def recent_input(
-    home: SessionHome, control: ControlDb, stream: StreamSpec, *, with_texts: bool = False
+    home: SessionHome,
+    control: ControlDb,
+    stream: StreamSpec,
+    *,
+    with_texts: bool = False,
+    ask: AskColumns | None = None,
 ) -> RecentInput:
     """Return what a stream brought lately, and what it is asked.
 
@@ -125,6 +135,7 @@ def recent_input(
         control: its control log.
         stream: the stream.
         with_texts: whether terms are wanted, too, which takes 2 µs for each record of a stream with texts.
+        ask: asks the slots for columns of a live stream, where they are on other hosts.
 
     Raises:
         SourceError: its store is not readable.
@@ -133,7 +144,9 @@ def recent_input(
     progress, bounds, text = read_progress(control), stream.bounds, None
     if with_texts and stream.is_event and stream.searches_text:
         text = stream.text
-    if stream.is_live:
+    if stream.is_live and keeps_heads_in_spark(control):
+        found = _asked_records(stream, text, ask)
+    elif stream.is_live:
         found = _present_records(home, control, stream, progress, text)
     else:
         store = open_store(home.stream(stream.id))
@@ -164,6 +177,16 @@ def _stored_records(store: ReplayStore, stream: StreamSpec, taken: int, text: st
         recent = store.take(np.linspace(gone, store.rows - 1, count).astype(np.int64))
     x, y = (recent.column(name).to_numpy(zero_copy_only=False) for name in (stream.x, stream.y))
     return _Records(x, y, None if text is None else recent.column(text))
+
+
+def _asked_records(stream: StreamSpec, text: str | None, ask: AskColumns | None) -> _Records:
+    """Return what the slots of a cluster say of their objects, or of many of them; of events, of the last."""
+    if ask is None:
+        raise NotPublishedError("the slots are on other hosts")
+    table = ask([stream.x, stream.y, *([] if text is None else [text])])
+    table = table.take(np.arange(0, table.num_rows, 1 + table.num_rows // RECENT)).combine_chunks()
+    x, y = (table.column(name).to_numpy().astype(np.float64) for name in (stream.x, stream.y))
+    return _Records(x, y, None if text is None else pa.concat_arrays(table.column(text).chunks))
 
 
 def _present_records(

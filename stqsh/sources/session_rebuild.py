@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from stqsh.checksums import DamagedFileError, with_seal, without_seal
 from stqsh.fs import atomic_write
 from stqsh.sources.replay_store.manifest import MANIFEST, published_manifests
-from stqsh.storage.blobs import Blobs, open_blobs, place_checkpoint
+from stqsh.storage.blobs import Blobs, find_checkpoint, open_blobs
 from stqsh.storage.control_mirror import restore_control
 from stqsh.storage.home import SessionHome
 
@@ -47,8 +47,7 @@ def rebuild_home(home: SessionHome, uri: str, cache: str = "") -> bool:
         return False
     blobs = storage.below(session)
     _fetch_stores(home, blobs)
-    if blobs.names("checkpoint/"):
-        place_checkpoint(home.path, blobs)
+    find_checkpoint(home.path, blobs)
     return restore_control(home, blobs)
 
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from stqsh.spec.query import AskSpec
 from stqsh.spec.stats import LiveState, Playback
+from stqsh.spec.stream import StreamSpec
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,12 +78,14 @@ class DealOrder(ClockTimes, frozen=True):
         is_copied: whether there is one.
         terms: what the queries in force need, if records are sifted by them; the logs of older versions do
             not name it.
+        spec: the stream; the logs of older versions do not have it.
     """
 
     route: int
     begins_copy: bool = False
     is_copied: bool = False
     terms: tuple[TermsPart, ...] | None = None
+    spec: StreamSpec | None = None
 
     @staticmethod
     def at(
@@ -92,10 +95,11 @@ class DealOrder(ClockTimes, frozen=True):
         begins_copy: bool,
         is_copied: bool,
         terms: tuple[TermsPart, ...] | None = None,
+        spec: StreamSpec | None = None,
     ) -> DealOrder:
         """Return the order of a batch."""
         clock = (times.first_step, times.last_step, times.base_tick, times.tick_us)
-        return DealOrder(*clock, route, begins_copy, is_copied, terms)
+        return DealOrder(*clock, route, begins_copy, is_copied, terms, spec)
 
 
 class BatchClock(ClockTimes, frozen=True):

@@ -190,6 +190,7 @@ class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
         limit: the maximum number of rows.
         window_us: the age of the oldest record that counts, µs; None for all. Aggregates have their own.
         measure: requests the cost of the query with this id, or of the snapshot itself (0), not an answer.
+        past: whether events count that are no longer kept; slots say of what they have not archived yet.
     """
 
     stream: str = ""
@@ -209,6 +210,7 @@ class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None = None
     window_us: int | None = None
     measure: int | None = None
+    past: bool = False
 
     @property
     def joins(self) -> tuple[JoinSpec, ...]:
@@ -312,27 +314,19 @@ class QueryKindEntry:
 
 
 RANGE = QueryKindEntry("range")
-NEAREST = QueryKindEntry(
-    "nearest",
-    True,
-    {"dwell": "dwell on the nearest neighbours"},
-)
-AGGREGATE = QueryKindEntry("aggregate", unsupported={"dwell": "dwell on aggregates"}, is_resent=True)
-NEAREST_AGGREGATE = QueryKindEntry("nearest_aggregate", True, {"dwell": "dwell on aggregates"})
-REFRESHED_NEAREST = QueryKindEntry("refreshed_nearest", True, {"dwell": "dwell on aggregates"})
+NEAREST = QueryKindEntry("nearest", True)
+AGGREGATE = QueryKindEntry("aggregate", is_resent=True)
+DWELLING_AGGREGATE = QueryKindEntry("dwelling_aggregate")
+NEAREST_AGGREGATE = QueryKindEntry("nearest_aggregate", True, {"dwell": "dwell on aggregates of NEAREST"})
+REFRESHED_NEAREST = QueryKindEntry("refreshed_nearest", True, {"dwell": "dwell on aggregates of NEAREST"})
 
-NEAREST_FIRST = QueryKindEntry(
-    "nearest_first", True, unsupported={"dwell": "dwell on the nearest neighbours"}
-)
-FIRST = QueryKindEntry(
-    "first",
-    unsupported={"dwell": "dwell on queries with LIMIT"},
-)
+NEAREST_FIRST = QueryKindEntry("nearest_first", True)
+FIRST = QueryKindEntry("first")
 REFRESHED_FIRST = QueryKindEntry(
     "refreshed_first", unsupported={"dwell": "dwell together with SYNC or WINDOW"}, remembers=True
 )
 REFRESHED_NEAREST_FIRST = QueryKindEntry(
-    "refreshed_nearest_first", True, {"dwell": "dwell on the nearest neighbours"}, remembers=True
+    "refreshed_nearest_first", True, {"dwell": "dwell on the nearest, looked at now and then"}, remembers=True
 )
 
 RECORDS = QueryKindEntry("records")
@@ -344,6 +338,7 @@ BUILT_IN = {
         RANGE,
         NEAREST,
         AGGREGATE,
+        DWELLING_AGGREGATE,
         NEAREST_AGGREGATE,
         REFRESHED_NEAREST,
         FIRST,

@@ -38,6 +38,10 @@ SCHEMES = ("file", "s3", "gs", "abfs", "abfss", "hdfs")
 """The schemes of URIs; `file` is a folder that all hosts of a session see, or one of the only host."""
 _CHECKPOINT_PLACE = "checkpoint.uri"
 """The file of a home that says where Spark's checkpoint is, if it is elsewhere."""
+_CHECKPOINT, _LATER = "checkpoint", "checkpoints/"
+"""The folders of the first checkpoint, and of those that go on from others, named by their first batches."""
+BEFORE_FIRST = "initial"
+"""The file of such a folder that has the offset before its first batch; it comes last."""
 RETRY_S = 60.0
 """How long a store that fails is asked again, in seconds."""
 _WAIT_S, _LONGEST_WAIT_S = 0.1, 5.0
@@ -266,16 +270,38 @@ def home_blobs(folder: Path, within: str = "") -> Blobs:
 def checkpoint_blobs(home: Path) -> Blobs:
     """Return the files in which Spark keeps how far the session of a home has come."""
     try:
-        uri = (home / _CHECKPOINT_PLACE).read_text(encoding="utf-8")
+        place = (home / _CHECKPOINT_PLACE).read_text(encoding="utf-8")
     except FileNotFoundError:
-        return home_blobs(home / "checkpoint")
-    return replace(open_blobs(uri), within="checkpoint/")
+        return home_blobs(home / _CHECKPOINT)
+    if "://" not in place:
+        return home_blobs(home / place)
+    return replace(open_blobs(place), within=f"{_CHECKPOINT}/")
 
 
 def place_checkpoint(home: Path, blobs: Blobs) -> None:
     """Have Spark keep in a session's storage how far it has come, which a home of no batch yet remembers."""
-    if not (home / "checkpoint").exists():
-        atomic_write(home / _CHECKPOINT_PLACE, blobs.below("checkpoint").uri.encode())
+    if not any((home / name).exists() for name in (_CHECKPOINT, _CHECKPOINT_PLACE)):
+        atomic_write(home / _CHECKPOINT_PLACE, blobs.below(_CHECKPOINT).uri.encode())
+
+
+def later_checkpoint(blobs: Blobs, batch: int) -> Blobs:
+    """Return the files of a checkpoint that begins with a batch, as it goes on from another one."""
+    return blobs.below(f"{_LATER}{batch}")
+
+
+def place_later_checkpoint(home: Path, blobs: Blobs, batch: int) -> None:
+    """Have Spark go on with a checkpoint that begins with a batch."""
+    place = f"{_LATER}{batch}" if blobs.at_home else later_checkpoint(blobs, batch).uri
+    atomic_write(home / _CHECKPOINT_PLACE, place.encode())
+
+
+def find_checkpoint(home: Path, blobs: Blobs) -> None:
+    """Have a new home go on with what a session's storage has of checkpoints, that is, with the last one."""
+    later = [name.split("/")[1] for name in blobs.names(_LATER) if name.endswith(f"/{BEFORE_FIRST}")]
+    if later:
+        place_later_checkpoint(home, blobs, max(map(int, later)))
+    elif blobs.names(f"{_CHECKPOINT}/"):
+        place_checkpoint(home, blobs)
 
 
 @lru_cache(maxsize=8)

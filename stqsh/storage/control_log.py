@@ -314,6 +314,11 @@ def get_meta(control: ControlDb, key: str) -> str | None:
     return str(rows[0][0]) if rows else None
 
 
+def keeps_heads_in_spark(control: ControlDb) -> bool:
+    """Return whether the slots of a session are on a cluster, so that Spark keeps their heads."""
+    return (get_meta(control, "state") or "").startswith("spark")
+
+
 def set_meta(control: ControlDb, key: str, value: str) -> None:
     """Record a value about the session as a whole."""
     with control.transaction() as connection:

@@ -6,6 +6,7 @@
       readers/          how far clients have read of it
       answers/          answers to snapshots that went through the log
       checkpoint/       Spark's: how far the session has come; or checkpoint.uri, which says where that is
+      checkpoints/      those of a cluster that go on from another one, by their first batches
       state/            the slots' snapshots and logs
       sinks/<id>/       how far a sink has written
       streams/<id>/     replay stores and dead letters, one a stream

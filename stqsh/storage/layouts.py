@@ -8,6 +8,8 @@ from pathlib import Path
 
 import orjson
 
+from stqsh.storage.output_files import archive_of
+
 _LAYOUT_1 = """
 CREATE TABLE log (seq INTEGER PRIMARY KEY AUTOINCREMENT, at_us INTEGER NOT NULL, kind TEXT NOT NULL,
   text TEXT NOT NULL, spec TEXT NOT NULL, payload BLOB);
@@ -80,6 +82,11 @@ _LAYOUT_12 = """
 CREATE TABLE turns (batch INTEGER PRIMARY KEY, after INTEGER NOT NULL, seq INTEGER NOT NULL,
   only_commands INTEGER NOT NULL, offsets TEXT NOT NULL);
 """
+_LAYOUT_13 = """
+CREATE TABLE archive_files (stream INTEGER, batch INTEGER, day TEXT, events INTEGER NOT NULL,
+  since_us INTEGER NOT NULL, last_us INTEGER NOT NULL, size INTEGER NOT NULL, is_counted INTEGER NOT NULL,
+  PRIMARY KEY (stream, batch, day)) WITHOUT ROWID;
+"""
 LAYOUTS = (
     _LAYOUT_1,
     _LAYOUT_2,
@@ -93,6 +100,7 @@ LAYOUTS = (
     _LAYOUT_10,
     _LAYOUT_11,
     _LAYOUT_12,
+    _LAYOUT_13,
 )
 """What each version adds to the one before it; an older home is migrated when it is opened."""
 SCHEMA_VERSION = len(LAYOUTS)
@@ -105,6 +113,8 @@ def bring_up(connection: sqlite3.Connection, version: int, home: Path) -> None:
             connection.execute(statement)
         if number == 5:
             _list_update_files(connection, home / "updates")
+        if number == 13:
+            _list_archives(connection)
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
@@ -131,3 +141,22 @@ def _list_update_files(connection: sqlite3.Connection, updates: Path) -> None:
             if name[:12].isdigit() and name[12:] == ".arrow" and base < int(name[:12]) <= last
         ],
     )
+
+
+def _list_archives(connection: sqlite3.Connection) -> None:
+    """List the files of archives from before they were listed, up to the last batch."""
+    (last,) = connection.execute("SELECT coalesce(max(batch), -1) FROM progress").fetchone()
+    streams = connection.execute(
+        "SELECT id, name, json_extract(spec, '$.archive'), json_extract(spec, '$.time') FROM streams"
+        " WHERE dropped_seq IS NULL AND json_extract(spec, '$.archive') IS NOT NULL"
+    ).fetchall()
+    for stream, name, folder, time in streams:
+        from stqsh.storage.archive_reader import measure_file  # pyarrow: only of a session with an archive
+
+        for batch, day, path in archive_of(Path(folder), name):
+            if batch <= last:
+                events, since_us, last_us = measure_file(path, time)
+                connection.execute(
+                    "INSERT INTO archive_files VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
+                    (stream, batch, day, events, since_us, last_us, path.stat().st_size),
+                )

@@ -12,6 +12,7 @@ again.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -78,7 +79,9 @@ def archive_file(folder: Path, stream: str, day: str, batch: int) -> Path:
     return folder / f"day={day}" / f"{stream}-{batch:012d}.parquet"
 
 
-def find_archive(folder: Path, stream: str) -> Path | None:
-    """Return a file of an archive of a stream of that name, None if the folder has none."""
-    form = re.compile(rf"{re.escape(stream)}-\d{{12}}[.]parquet")
-    return next((path for path in sorted(folder.glob("day=*/*.parquet")) if form.fullmatch(path.name)), None)
+def archive_of(folder: Path, stream: str) -> Iterator[tuple[int, str, Path]]:
+    """Yield the batch, the day and the path of each file of an archive of a stream of that name."""
+    form = re.compile(rf"{re.escape(stream)}-(\d{{12}})[.]parquet")
+    for path in sorted(folder.glob("day=*/*.parquet")):
+        if found := form.fullmatch(path.name):
+            yield int(found[1]), path.parent.name.removeprefix("day="), path

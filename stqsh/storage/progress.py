@@ -16,6 +16,7 @@ import msgspec
 from stqsh.spec.log import RecordsFound, SnapshotAsked
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.stats import BatchStats
+from stqsh.storage.archive_files import ArchiveFile, list_archived
 from stqsh.storage.catalogue import SIZES_A_BUCKET
 from stqsh.storage.control_log import ControlDb, append, get_meta, set_meta, to_text
 from stqsh.storage.layouts import LIVE
@@ -60,6 +61,7 @@ class BatchEffects:
         logged: its file of the update log, None if it made no updates.
         taken: of live streams: the id, the records taken, and the dead letters.
         latest_us: of live streams with records: the latest time that one names, by the stream's id.
+        archived: its files of archives.
     """
 
     ended: Iterable[int] = ()
@@ -70,19 +72,21 @@ class BatchEffects:
     logged: LoggedFile | None = None
     taken: Iterable[tuple[int, int, int]] = ()
     latest_us: Mapping[int, int] = field(default_factory=dict)
+    archived: Iterable[ArchiveFile] = ()
 
 
 def record_batch(control: ControlDb, progress: Progress, effects: BatchEffects | None = None) -> bool:
     """Write a batch's progress and effects in one transaction.
 
     Returns:
-        `False` if they are recorded already; then only the file of the update log, which the repeated batch
-        has replaced, is listed again.
+        `False` if they are recorded already; then only the files of the update log and of archives, which the
+        repeated batch has replaced, are listed again.
     """
     effects = effects or BatchEffects()
     with control.transaction():
         if effects.logged is not None:
             list_file(control, effects.logged)
+        list_archived(control, effects.archived)
         before = read_progress(control)
         if before.batch >= progress.batch:
             return False

@@ -164,6 +164,7 @@ def given(**settings: str) -> dict[str, Value]:
 @pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]", "yarn", "k8s://https://host:6443"])
 def test_what_the_profile_gives_to_spark_stays_as_it_is(tmp_path: Path, master: str) -> None:
     mine = given(kubernetes_container_image="stqsh:1", ui_enabled="true", network_crypto_enabled="true")
+    mine |= given(sql_streaming_checkpointFileManagerClass="org.example.Manager")
     found = configuration(EngineSettings(tmp_path, master, of_spark=mine))
     assert {name: found[name] for name in mine} == {name: str(value.value) for name, value in mine.items()}
 

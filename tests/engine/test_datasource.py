@@ -93,6 +93,23 @@ def test_where_a_stream_plays_the_planner_looks_all_the_time(
     assert resting.looks(monkeypatch) > 5
 
 
+def test_a_query_without_dealers_takes_no_batch_after_the_one_that_makes_them(
+    resting: Resting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resting.world.stream(ROWS)
+    resting.world.log("run", mode="steps", n=3)
+    resting.at["dealers"] = {"1": 0}
+    resting.reader.deals = False
+    assert resting.looks(monkeypatch) == 0
+    resting.reader.deals = True
+    assert resting.ask()
+
+
+def test_a_query_that_goes_on_from_another_one_begins_with_its_offset(resting: Resting) -> None:
+    resting.reader.initial = '{"seq": 4, "step": 7}'
+    assert Offset.from_json(resting.reader.initialOffset()) == Offset(seq=4, step=7)
+
+
 def a_run(world: World, stream: int) -> None:
     world.log("run", mode="steps", n=1)
 

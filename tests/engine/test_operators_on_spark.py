@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,14 +20,16 @@ from stqsh.engine.config import EngineSettings
 from stqsh.engine.operators.local_operators import LocalOperators
 from stqsh.engine.operators.pipeline import run_batch
 from stqsh.engine.operators.slot_task import OperatorContext, address_partials
-from stqsh.engine.operators.spark_operators import with_operator
+from stqsh.engine.operators.spark_operators import stored_heads, with_operators
+from stqsh.engine.spark.spark_internals import begin_checkpoint, initial_heads, last_commit
 from stqsh.engine.spark.spark_session import remove_scratch, start_spark
 from stqsh.spec.chunk import Chunk, from_table, unpack, unpack_json
-from stqsh.storage.blobs import home_blobs
+from stqsh.storage.blobs import home_blobs, later_checkpoint
 
 pytestmark = pytest.mark.spark
 
 SLOTS = 2
+FOLDS = (Adding(), Counting())
 TESTS = Path(__file__).resolve().parent.parent
 
 
@@ -50,7 +53,8 @@ class Pipeline:
     def __init__(self, spark: SparkSession, folder: Path, state: str) -> None:
         self.spark, self.folder = spark, folder
         self.context = OperatorContext(SLOTS, (folder / "arena",), folder, home_blobs(folder))
-        self.operators = LocalOperators(Adding(), Counting(), self.context) if state == "files" else None
+        self.checkpoint = home_blobs(folder / "checkpoint")
+        self.operators = LocalOperators(*FOLDS, self.context) if state == "files" else None
         self.delivered: dict[int, list[Chunk]] = {}
         self.query: StreamingQuery | None = None
         self.allow(0)
@@ -61,14 +65,24 @@ class Pipeline:
 
     def start(self) -> None:
         source = self.spark.readStream.format("toy").option("allowed", str(self.folder / "allowed"))
-        chunks = source.option("slots", SLOTS).load()
+        chunks = source.option("slots", SLOTS).option("first", self.context.first_batch).load()
         if self.operators is None:
-            for fold in (Adding(), Counting()):
-                chunks = with_operator(chunks, fold, self.context)
-        writer = chunks.writeStream.option("checkpointLocation", str(self.folder / "checkpoint"))
+            heads = initial_heads(self.checkpoint)
+            chunks = with_operators(self.spark, chunks, self.context, heads, FOLDS)
+        writer = chunks.writeStream.option("checkpointLocation", str(self.checkpoint.folder))
         self.query = writer.foreachBatch(self._deliver).start()
 
-    def _deliver(self, batch: DataFrame, number: int) -> None:
+    def go_on(self) -> None:
+        """Start another query, with dealers, from where this one has stopped."""
+        batch = last_commit(self.checkpoint) + 1
+        heads = stored_heads(self.spark, self.checkpoint, SLOTS, FOLDS)
+        self.checkpoint = later_checkpoint(home_blobs(self.folder), batch)
+        begin_checkpoint(self.checkpoint, json.dumps({"batch": batch}), heads)
+        self.context = replace(self.context, first_batch=batch)
+        self.start()
+
+    def _deliver(self, batch: DataFrame, of_query: int) -> None:
+        number = self.context.first_batch + of_query
         self.delivered[number + 1] = from_table(run_batch(batch, number, self.operators))
 
     def run_to(self, batch: int) -> None:
@@ -154,3 +168,20 @@ def test_state_goes_on_over_batches_restarts_kills_and_a_lost_arena(
     assert all(cost["rebuilt"] for cost in told(pipeline.delivered[12], "timing"))
 
     assert {number: content(chunks) for number, chunks in pipeline.delivered.items()} == expected(12)
+
+
+def test_another_query_with_dealers_goes_on_from_the_heads_of_one_without(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    pipeline = Pipeline(spark, tmp_path, "spark")
+    pipeline.start()
+    pipeline.run_to(3)
+    pipeline.stop()
+    pipeline.go_on()
+    pipeline.run_to(5)
+    pipeline.stop()
+    pipeline.start()
+    pipeline.run_to(7)
+    pipeline.stop()
+    assert not any(cost["rebuilt"] for cost in told(pipeline.delivered[4], "timing"))
+    assert {number: content(chunks) for number, chunks in pipeline.delivered.items()} == expected(7)

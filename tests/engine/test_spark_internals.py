@@ -33,7 +33,7 @@ from stqsh.engine.spark.spark_session import (
 )
 from stqsh.errors import StqshError
 from stqsh.spec.chunk import CHUNK
-from stqsh.storage.blobs import home_blobs
+from stqsh.storage.blobs import checkpoint_blobs, home_blobs, later_checkpoint, place_later_checkpoint
 
 TESTS = Path(__file__).resolve().parent.parent
 SLOTS = 3
@@ -101,6 +101,25 @@ def test_offsets_and_commits_are_files_of_the_checkpoint(ran: Ran) -> None:
     first_line = (ran.checkpoint / "offsets" / "0").read_text().splitlines()[0]
     assert first_line == "v1"
     assert json.loads(spark_internals.read_offset(home_blobs(ran.checkpoint), last)) == {"batch": 3}
+
+
+def test_a_checkpoint_that_goes_on_from_another_one_counts_on_from_it(tmp_path: Path) -> None:
+    begun = later_checkpoint(home_blobs(tmp_path), 57)
+    spark_internals.begin_checkpoint(begun, '{"step": 9}', {"evaluate": {"0": "aGVhZA=="}})
+    place_later_checkpoint(tmp_path, home_blobs(tmp_path), 57)
+    checkpoint = checkpoint_blobs(tmp_path)
+    assert spark_internals.has_metadata(checkpoint)
+    assert spark_internals.first_batch(checkpoint) == 57
+    assert spark_internals.last_commit(checkpoint) == spark_internals.last_offset(checkpoint) == 56
+    assert spark_internals.read_offset(checkpoint, 56) == '{"step": 9}'
+    for name in (spark_internals.commit_file(56, 57), spark_internals.offset_file(56, 57)):
+        assert spark_internals.is_intact(checkpoint, name)
+    checkpoint.put(spark_internals.offset_file(58, 57), [b'v1\n{}\n{"step": 11}'])
+    checkpoint.put(spark_internals.commit_file(57, 57), [b"v1\n{}"])
+    assert (spark_internals.last_commit(checkpoint), spark_internals.last_offset(checkpoint)) == (57, 58)
+    assert spark_internals.read_offset(checkpoint, 58) == '{"step": 11}'
+    assert (tmp_path / "checkpoints" / "57" / "offsets" / "1").is_file()
+    assert spark_internals.initial_heads(checkpoint) == {"evaluate": {"0": "aGVhZA=="}}
 
 
 @pytest.mark.spark

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stqsh.engine.config import TUNING
+from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.launch import heartbeat
 from stqsh.engine.launch.supervisor import JvmDiedError, QueryFailedError, Supervisor
 from stqsh.engine.operators.data_source import HOLD_FILE
@@ -41,6 +41,7 @@ def supervised(
     batches: list[int],
     jvm: bool = True,
     told: list[str] | None = None,
+    tuning: EngineTuning = TUNING,
 ) -> Supervisor:
     """One whose queries come one after the other; a while after the first that runs, it is told to stop."""
     started = iter(queries)
@@ -57,7 +58,7 @@ def supervised(
         batches=lambda: batches.pop(0) if len(batches) > 1 else batches[0],
         jvm_alive=lambda: jvm,
         on_waiting=[].append if told is None else told.append,
-        tuning=replace(TUNING, source_wait_s=0.0),
+        tuning=replace(tuning, source_wait_s=0.0),
     )
     return supervisor
 
@@ -76,10 +77,36 @@ def test_a_query_is_stopped_though_no_file_can_be_made(tmp_path: Path) -> None:
     assert not query.isActive
 
 
+def test_another_query_goes_on_from_one_that_is_outgrown(tmp_path: Path) -> None:
+    first, last = FakeQuery(), FakeQuery()
+    queries = iter([first, last])
+
+    def start() -> FakeQuery:
+        query = next(queries)
+        act = supervisor.outgrown if query is first else supervisor.stop
+        threading.Timer(0.1, act).start()
+        return query
+
+    supervisor = Supervisor(tmp_path, start, batches=lambda: 3, jvm_alive=lambda: True)
+    supervisor.run()
+    assert not first.isActive and not last.isActive
+    assert not (tmp_path / HOLD_FILE).exists()
+
+
 def test_the_same_failure_again_and_again_ends_it_with_its_reason(tmp_path: Path) -> None:
     failing = [FakeQuery(ValueError("broken for good")) for _ in range(TUNING.query_attempts)]
     with pytest.raises(QueryFailedError, match="broken for good"):
         supervised(tmp_path, failing, batches=[3]).run()
+
+
+def test_workers_that_come_up_late_are_waited_for_longer(tmp_path: Path) -> None:
+    late = ValueError("org.apache.spark.SparkException: Python worker failed to connect back.")
+    most, last = replace(TUNING, late_attempts=TUNING.query_attempts + 2), FakeQuery()
+    queries = [FakeQuery(late) for _ in range(TUNING.query_attempts + 1)]
+    supervised(tmp_path, [*queries, last], batches=[3], tuning=most).run()
+    assert not last.isActive
+    with pytest.raises(QueryFailedError, match="did not come up in time"):
+        supervised(tmp_path, [*queries, FakeQuery(late), last], batches=[3], tuning=most).run()
 
 
 def test_what_users_have_to_mend_is_tried_twice_only(tmp_path: Path) -> None:

@@ -552,9 +552,30 @@ def test_since_now_is_for_events(taxis: Catalogue) -> None:
         bound("REGISTER QUERY q SINCE NOW AS SELECT oid FROM taxis", taxis)
 
 
-def test_neighbours_do_not_dwell_yet(taxis: Catalogue) -> None:
-    with pytest.raises(NotSupportedError, match="dwell on the nearest neighbours"):
-        bound("REGISTER QUERY q WITH (dwell => 5 s) AS SELECT * FROM taxis NEAREST 3 TO (1, 2)", taxis)
+def test_members_of_aggregates_dwell(taxis: Catalogue) -> None:
+    select = "SELECT COUNT(*) FROM taxis"
+    assert (
+        bound(f"REGISTER QUERY q WITH (dwell => 5 s) AS {select}", taxis).spec["kind"] == "dwelling_aggregate"
+    )
+    for rest, message in (
+        (" SYNC 10 s", "dwell on aggregates with SYNC or WINDOW"),
+        (" NEAREST 3 TO (1, 2)", "dwell on aggregates of NEAREST"),
+    ):
+        with pytest.raises(NotSupportedError, match=message):
+            bound(f"REGISTER QUERY q WITH (dwell => 5 s) AS {select}{rest}", taxis)
+
+
+@pytest.mark.parametrize(
+    ("rest", "kind"),
+    [
+        ("NEAREST 3 TO (1, 2)", "nearest"),
+        ("NEAREST 3 TO (1, 2) ORDER BY oid LIMIT 2", "nearest_first"),
+        ("ORDER BY oid LIMIT 2", "first"),
+    ],
+)
+def test_rows_of_merged_answers_dwell(rest: str, kind: str, taxis: Catalogue) -> None:
+    spec = bound(f"REGISTER QUERY q WITH (dwell => 5 s) AS SELECT * FROM taxis {rest}", taxis).spec
+    assert (spec["kind"], spec["options"]) == (kind, {"dwell_us": 5_000_000})
 
 
 @pytest.mark.parametrize(
@@ -591,11 +612,6 @@ def test_a_polygon_goes_on_beyond_the_meridian(taxis: Catalogue) -> None:
     ("text", "error", "message"),
     [
         ("(changes => 1) AS SELECT oid FROM taxis", BindError, "changes must be true or false"),
-        (
-            "(changes => true, dwell => 1 s) AS SELECT DISTANCE FROM taxis INSIDE CIRCLE(5) AROUND '1'",
-            NotSupportedError,
-            "changes of DISTANCE from a moving object together with dwell",
-        ),
     ],
 )
 def test_what_cannot_send_changes(text: str, error: type[Exception], message: str, taxis: Catalogue) -> None:

@@ -13,7 +13,7 @@ from stqsh.client.run import RunHandle
 from stqsh.engine.spark.spark_internals import checkpoint_place, last_offset
 from stqsh.sources.session_rebuild import forget_name, publish_name, rebuild_home
 from stqsh.storage import control_mirror
-from stqsh.storage.blobs import checkpoint_blobs, open_blobs, place_checkpoint
+from stqsh.storage.blobs import checkpoint_blobs, find_checkpoint, open_blobs, place_checkpoint
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.control_mirror import mirror_of
 from stqsh.storage.home import open_home
@@ -26,6 +26,13 @@ CREATE REGION forecourt AS POLYGON ((2 2, 8 2, 8 8, 2 8));
 REGISTER QUERY within AS SELECT oid FROM taxis INSIDE forecourt;
 REGISTER QUERY liked AS SELECT T.oid, F.who FROM taxis T, favourites F WHERE T.oid = F.oid;
 """
+
+LATER = (
+    "checkpoints/12/initial",
+    "checkpoints/12/offsets/0",
+    "checkpoints/9/initial",
+    "checkpoints/15/heads",
+)
 
 
 def run(session: Session, text: str) -> None:
@@ -94,3 +101,15 @@ def test_a_checkpoint_is_named_as_hadoop_names_it(tmp_path: Path) -> None:
     (tmp_path / "checkpoint.uri").unlink()
     place_checkpoint(tmp_path, open_blobs("hdfs://host:8020/all/0123"))
     assert checkpoint_blobs(tmp_path).folder == tmp_path / "checkpoint", "the session has run"
+
+
+def test_a_new_home_goes_on_with_the_last_checkpoint_that_is_complete(tmp_path: Path) -> None:
+    blobs = open_blobs(f"file://{tmp_path}/storage")
+    homes = [tmp_path / name for name in ("none", "first", "later")]
+    for home, more in zip(homes, ((), ("checkpoint/offsets/0",), LATER), strict=True):
+        home.mkdir()
+        for name in more:
+            blobs.put(name, [b"v1"])
+        find_checkpoint(home, blobs)
+    found = [checkpoint_blobs(home).uri.removeprefix(f"file://{tmp_path}/") for home in homes]
+    assert found == ["none/checkpoint", "storage/checkpoint", "storage/checkpoints/12"]

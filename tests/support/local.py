@@ -39,6 +39,7 @@ from stqsh.storage.engine_info import EngineInfo
 from stqsh.storage.home import SessionHome, open_home
 from stqsh.storage.rows import Progress
 from stqsh.storage.slot_files import slot_name
+from support.cluster_operators import ClusterOperators
 from support.frames import Frame
 from support.memory_slots import MemorySlots
 
@@ -60,7 +61,10 @@ class LocalEngine:
         mishaps: Container[int] = (),
         memory: MemorySlots | None = None,
         tuning: EngineTuning = TUNING,
+        *,
+        on_cluster: bool = False,
     ) -> None:
+        self.on_cluster = on_cluster
         self.memory, self.tuning = memory, tuning
         self.settings, self.home, self.mishaps = settings, SessionHome(settings.home), mishaps
         self.control = ControlDb(self.home.path, create=True)
@@ -74,7 +78,8 @@ class LocalEngine:
         context = OperatorContext(
             settings.slots, self.home.arena.folders, self.home.path, settings.blobs, self.spool
         )
-        self.operators = LocalOperators(EVALUATE, AGGREGATE, context)
+        local = LocalOperators(EVALUATE, AGGREGATE, context)
+        self.operators = ClusterOperators(context) if on_cluster else local
         self.reader = self._new_reader()
         self.offset = Offset()
         self.number = 0
@@ -122,7 +127,7 @@ class LocalEngine:
         settings = self.settings
         numbers = settings.slots, settings.max_records, settings.max_bytes, self.tuning.slices, 0
         reader = StqshReader(self.home.path, numbers, "")
-        reader.spool, reader.folds, reader.blobs = self.spool, True, settings.blobs
+        reader.spool, reader.folds, reader.blobs = self.spool, not self.on_cluster, settings.blobs
         reader.planner._tuning = self.tuning
         return reader
 
@@ -182,18 +187,22 @@ def local_session(
     spool_bytes: int = SPOOL_BYTES,
     tuning: EngineTuning = TUNING,
     storage: str = "",
+    on_cluster: bool = False,
 ) -> Iterator[Session]:
     """A session in a new home below `folder`.
 
     published: the slots' state lies in files, and clients know where. spool_bytes: larger payloads go from
     task to task by name. tuning: the tunables of the engine. storage: the URI of its files, "" for its home.
+    on_cluster: operators are those of a cluster; the slots' state has to lie in files.
     """
     home = open_home("local", root=folder)
     link = LocalLink(home, ControlDb(home.path, create=True))
     settings = EngineSettings(
         home.path, slots=slots, max_records=max_records, spool_bytes=spool_bytes, storage=storage
     )
-    link.engine = engine = LocalEngine(settings, mishaps, None if published else MemorySlots(), tuning)
+    link.engine = engine = LocalEngine(
+        settings, mishaps, None if published else MemorySlots(), tuning, on_cluster=on_cluster
+    )
     if published:
         set_meta(link.db, "slots", str(slots))
     try:

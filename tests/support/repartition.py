@@ -126,12 +126,14 @@ class Dealt(NamedTuple):
     Attributes:
         slots: how many slots there are at first.
         restarts: whether the engine restarts now and then.
+        on_cluster: whether operators are those of a cluster.
         spool_bytes: payloads of this size are named in the slots' logs, and made again from the replay store.
     """
 
     slots: int
     restarts: bool = False
     spool_bytes: int = SPOOL_BYTES
+    on_cluster: bool = False
 
     def restart(self, session: Session, *, arena: bool) -> None:
         """Restart the engine, if it is to; with `arena` its shared memory is lost."""
@@ -142,8 +144,13 @@ class Dealt(NamedTuple):
 
 dealt_in_all_ways = pytest.mark.parametrize(
     "dealt",
-    [Dealt(1), Dealt(2, restarts=True), Dealt(5, restarts=True, spool_bytes=1)],
-    ids=["one slot", "killed", "spooled"],
+    [
+        Dealt(1),
+        Dealt(2, restarts=True),
+        Dealt(5, restarts=True, spool_bytes=1),
+        Dealt(3, restarts=True, spool_bytes=1, on_cluster=True),
+    ],
+    ids=["one slot", "killed", "spooled", "cluster"],
 )
 
 
@@ -226,6 +233,7 @@ def drive(
         mishaps={3, 7},
         published=True,
         spool_bytes=dealt.spool_bytes,
+        on_cluster=dealt.on_cluster,
         storage=storage,
     ) as session:
         run(session, script.format(folder=folder))

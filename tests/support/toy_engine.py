@@ -113,7 +113,7 @@ def die_if_told(state: SlotState, chunks: list[Chunk]) -> None:
 
 
 class ToySource(DataSource):
-    """Gives batch after batch, up to the number that stands in the file `allowed`."""
+    """Gives batch after batch, after `first`, up to the number that stands in the file `allowed`."""
 
     @classmethod
     def name(cls) -> str:
@@ -123,7 +123,8 @@ class ToySource(DataSource):
         return SPARK_SCHEMA
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:
-        return ToyReader(Path(self.options["allowed"]), int(self.options["slots"]))
+        first = int(self.options.get("first", 0))
+        return ToyReader(Path(self.options["allowed"]), int(self.options["slots"]), first)
 
 
 class _Part(InputPartition):
@@ -135,11 +136,11 @@ class _Part(InputPartition):
 class ToyReader(DataSourceStreamReader):
     """The reader of the toy source: one batch at a time."""
 
-    def __init__(self, allowed: Path, slots: int) -> None:
-        self.allowed, self.slots = allowed, slots
+    def __init__(self, allowed: Path, slots: int, first: int) -> None:
+        self.allowed, self.slots, self.first = allowed, slots, first
 
     def initialOffset(self) -> dict[str, Any]:
-        return {"batch": 0}
+        return {"batch": self.first}
 
     def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
         return {"batch": min(start["batch"] + 1, int(self.allowed.read_text()))}

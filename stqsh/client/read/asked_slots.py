@@ -90,7 +90,8 @@ class SlotChoice:
         if isinstance(region, NearestSpec) and spec.aggregate is None and spec.aggregates is None:
             centre = region.place or place
         is_bounded = centre is not None or not region.is_nearest
-        if spec.lookup is not None or not is_bounded:
+        # Of the routings by which events of the past were dealt, older ones may not be known any more.
+        if spec.lookup is not None or spec.past or not is_bounded:
             return ChosenSlots(everyone, count)
         # The states come first: a routing that they know is in the log by now.
         tables = self._tables.of(stream, clock.step, clock.tick_us)

@@ -11,6 +11,7 @@ log, the next batch carries it to the slots, and the answer is returned as a fil
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from dataclasses import dataclass
 from functools import reduce
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     from stqsh.client.catalogue_view import SessionCatalogue
     from stqsh.client.read.asked_slots import AskedCount, AskedSlots
+    from stqsh.client.read.past import ArchiveUse, SlotsOfPast
     from stqsh.core.snapshots.analysis import OperatorRun
     from stqsh.core.state.slot_state import SlotState
     from stqsh.core.views.event_views import Usage
@@ -63,11 +65,15 @@ ASK_POLL_S = 0.002
 
 @dataclass(frozen=True, slots=True)
 class SnapshotResult:
-    """The rows of a snapshot, and the step after which they were true (0: before the first)."""
+    """The rows of a snapshot, and the step after which they were true (0: before the first).
+
+    `archive` is what was read of the stream's archive, None for an answer from what is kept only.
+    """
 
     table: pa.Table
     step: int
     at_us: int | None
+    archive: ArchiveUse | None = None
 
 
 class SnapshotReader:
@@ -100,6 +106,10 @@ class SnapshotReader:
             spec = bind(statement, view).spec
             stream = view.stream(spec.stream)
             assert stream is not None, "bind has found the stream"
+            if stream.archive is not None:
+                from stqsh.client.read.past import with_past  # numba
+
+                spec = with_past(spec, stream)
             if len(self._bound) >= _REMEMBERED:
                 self._bound.clear()
             self._bound[statement.text] = known = version, spec, stream
@@ -111,18 +121,38 @@ class SnapshotReader:
         Raises:
             EngineDeadError: the engine is needed and dies.
             SourceError: a stream cannot be read.
+            ArchiveReadError: a file of the archive is gone or damaged.
         """
         from stqsh.client.read.slot_answers import answer, merged
 
         progress = self._link.progress()
         if progress.step == 0:
             return merged([], spec, stream, Progress())
+        if spec.past:
+            return self._ask_past(spec, stream, progress.step)
         kept = self.kept() if stream.is_event else None
         found = self.read(lambda states: answer(self.asked, states, spec, stream, kept), progress.step)
         if found is not None:
             return found
         shares, progress = self._shares(spec, progress.step)
         return merged(shares, spec, stream, progress)
+
+    def _ask_past(self, spec: SnapshotSpec, stream: StreamSpec, step: int) -> SnapshotResult:
+        """Answer a snapshot of the past, from the slots and the archive. Raises as `ask` does."""
+        from stqsh.client.read.past import archived_shares
+        from stqsh.client.read.slot_answers import merged
+
+        found = self._of_past(spec, stream, step)
+        shares, use = archived_shares(self._link, found, stream)
+        return dataclasses.replace(
+            merged([*found.shares, *shares], spec, stream, found.progress), archive=use
+        )
+
+    def _of_past(self, spec: SnapshotSpec, stream: StreamSpec, step: int) -> SlotsOfPast:
+        from stqsh.client.read.past import remote_slots, slots_of_past
+
+        found = self.read(lambda states: slots_of_past(self.asked, states, spec, stream), step)
+        return remote_slots(self._link, *self._shares(spec, step), spec) if found is None else found
 
     def kept(self) -> KeptAnswers:
         """Return what this client keeps for snapshots of events.
@@ -143,6 +173,8 @@ class SnapshotReader:
         """Return how a snapshot would be answered from what is kept, over all slots; None for a scan."""
         from stqsh.client.read.slot_answers import planned
 
+        if spec.past:
+            return None
         step, kept = self._link.progress().step, self.kept()
         found = self.read(lambda states: planned(states, spec, kept), step) if step else None
         if not found:
@@ -183,7 +215,12 @@ class SnapshotReader:
         step = self._link.progress().step
         if not step:
             return analysis([], spec, stream)
-        found = self.read(lambda states: analysis(states, spec, stream), step)
+        if spec.past:
+            from stqsh.client.read.past import analysis_of_past
+
+            found = self.read(lambda states: analysis_of_past(self._link, states, spec, stream), step)
+        else:
+            found = self.read(lambda states: analysis(states, spec, stream), step)
         if not found:
             raise NotSupportedError("EXPLAIN ANALYZE SELECT where the slots' state is not on this host")
         return found

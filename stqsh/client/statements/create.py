@@ -35,7 +35,7 @@ from stqsh.spec.stream import (
 )
 from stqsh.storage import catalogue_writer, shedding_orders
 from stqsh.storage.catalogue import first_stream, live_streams
-from stqsh.storage.output_files import find_archive
+from stqsh.storage.output_files import archive_of
 from stqsh.storage.rows import StreamRow
 from stqsh.storage.session_settings import session_settings
 from stqsh.units import format_duration, format_instant
@@ -101,8 +101,7 @@ def _with_archive(statement: statements.CreateStream) -> statements.CreateStream
         return statement
     with locating(statement.piece):
         folder = make_folder(str(statement.archive.value), statement.archive.span)
-        found = find_archive(folder, statement.name.text)
-        if found is not None:
+        for _, _, found in archive_of(folder, statement.name.text):
             raise BindError(
                 f"{folder} has the archive of another stream called {statement.name.text}, such as"
                 f" {found.parent.name}/{found.name}",

@@ -102,7 +102,11 @@ def register(desk: StatementContext, statement: statements.RegisterQuery) -> Ite
     text = f"{registration(statement, bound.spec.text)};"
     query = catalogue_writer.register(desk.link.db, catalogue_writer.Registered(text, bound.spec))
     desk.link.wake()
-    remarks = (window_remark(desk, bound.spec), _region_remark(desk, bound.spec))
+    remarks = (
+        window_remark(desk, bound.spec),
+        _past_remark(desk, bound.spec),
+        _region_remark(desk, bound.spec),
+    )
     yield Message("; ".join(filter(None, (f"query {query.name} registered", *remarks))))
 
 
@@ -116,6 +120,20 @@ def window_remark(desk: StatementContext, spec: QuerySpec) -> str:
         return ""
     kept, wanted = format_duration(keep), format_duration(window)
     return f"{stream.name} keeps events for {kept}, less than the window of {wanted}: what is kept decides"
+
+
+def _past_remark(desk: StatementContext, spec: QuerySpec) -> str:
+    """Return a remark on a condition whose times lie before what is kept, though an archive has them."""
+    stream = stream_by_id(desk.link.db, spec.stream_id).spec
+    if stream.archive is None or stream.keep_us is None:
+        return ""
+    from stqsh.client.read.past import reaches_back  # numba
+
+    at_us = desk.link.progress().at_us()
+    if at_us is None or not reaches_back(spec, stream, at_us):
+        return ""
+    kept = format_duration(stream.keep_us)
+    return f"it sees the events that {stream.name} keeps, for {kept}; a SELECT sees archived ones as well"
 
 
 def _region_remark(desk: StatementContext, spec: QuerySpec) -> str:
@@ -317,6 +335,8 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
         yield Message(
             f"{stream.name} keeps only the objects that queries need; others are missing from this answer"
         )
+    if found.archive is not None and found.archive.read:
+        yield Message(f"the archive of {stream.name} was read: {found.archive.text()}")
     yield replace(answer_of(found, spec, stream, desk.link.db), remark=_remark(desk, found, spec, stream))
 
 
@@ -324,6 +344,8 @@ def _remark(desk: StatementContext, found: SnapshotResult, spec: SnapshotSpec, s
     """Return why there is nothing in an answer, where it is known; "" for one with something in it."""
     if not _is_empty(found.table, spec):
         return ""
+    if found.archive is not None:
+        return f"neither what {stream.name} keeps nor its archive has such events"
     from stqsh.client.read.empty_answers import empty_reason  # numpy
 
     return empty_reason(desk.link, desk.snapshots, spec, stream)

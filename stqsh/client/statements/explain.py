@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from stqsh.client.catalogue_view import SessionCatalogue
 from stqsh.client.read.accuracy import BY_SLOTS, accuracies, accuracy_shown
+from stqsh.client.read.past import archive_use, with_past
 from stqsh.client.read.region_text import area_text, box_text, region_text
 from stqsh.client.results import Rows
 from stqsh.client.statements.context import StatementContext
@@ -25,6 +26,7 @@ from stqsh.spec.measure import QueryMeasure
 from stqsh.spec.query import BoundQuery, QuerySpec, SnapshotSpec, join_texts
 from stqsh.spec.region import MOVING, EverywhereSpec, Key, MovingRectangleSpec, NearestSpec, RectangleSpec
 from stqsh.spec.stream import StreamSpec
+from stqsh.storage.archive_files import archived_files
 from stqsh.storage.catalogue import query_by_id
 
 if TYPE_CHECKING:
@@ -62,6 +64,7 @@ def explain_query(desk: StatementContext, spec: QuerySpec, *, analyze: bool) -> 
 def explain_select(desk: StatementContext, spec: SnapshotSpec) -> Rows:
     """Answer EXPLAIN of a SELECT: as a snapshot, and what it would cost as a registered query."""
     stream = _stream_of(desk.view, spec)
+    spec = with_past(spec, stream)
     measured = desk.snapshots.measure(spec)
     kind = _kind_explanation(spec, stream, measured)
     usage = desk.snapshots.planned(spec) if stream.is_event else None
@@ -72,6 +75,7 @@ def explain_select(desk: StatementContext, spec: SnapshotSpec) -> Rows:
         ("slots", _asked(desk, spec, stream, measured)),
         ("access", _access(spec, kind, measured, usage)),
         *_from_kept(spec, stream, usage),
+        *_from_archive(desk, spec, stream),
         *_order(spec, kind, measured, "the snapshot"),
         ("registered: index", _index(kind, measured)),
         ("registered: candidates per record", _candidates(kind, measured)),
@@ -88,8 +92,8 @@ def _aggregate(spec: SnapshotSpec) -> str:
 
 def analyse_select(desk: StatementContext, spec: SnapshotSpec) -> Iterator[Rows]:
     """Answer EXPLAIN ANALYZE of a SELECT: EXPLAIN, and what each operator did when it was answered."""
-    rows = explain_select(desk, spec)
-    runs = desk.snapshots.analyse(spec, _stream_of(desk.view, spec))
+    rows, stream = explain_select(desk, spec), _stream_of(desk.view, spec)
+    runs = desk.snapshots.analyse(with_past(spec, stream), stream)
     total = [("rows", runs[-1].rows), ("execution time", _ms(runs[-1].seconds))]
     yield replace(rows, rows=(*rows.rows, *total))
     yield Rows(
@@ -172,6 +176,17 @@ def _place(spec: BoundQuery, stream: StreamSpec, measured: QueryMeasure) -> list
     ]
 
 
+def _from_archive(desk: StatementContext, spec: SnapshotSpec, stream: StreamSpec) -> list[Item]:
+    """Return which files of its archive an answer needs, for streams that have one."""
+    if stream.archive is None:
+        return []
+    if not spec.past:
+        return [("archive", "not read: the condition does not bound the time, so what is kept is asked")]
+    now_us = desk.link.progress().at_us() or 0
+    use = archive_use(archived_files(desk.link.db, stream.id), spec, stream, now_us)
+    return [("archive", f"{use.text()}: those whose times meet the condition's")]
+
+
 def _moving(spec: BoundQuery) -> list[Item]:
     """Return the regions of the condition that move, and with which objects; empty where none does."""
     regions = dict.fromkeys(node.region for node in find_nodes(spec.condition, InsideExpr))
@@ -184,6 +199,8 @@ def _moving(spec: BoundQuery) -> list[Item]:
 
 def _from_kept(spec: SnapshotSpec, stream: StreamSpec, usage: Usage | None) -> list[Item]:
     """Return what this client would use of what it keeps for snapshots of events."""
+    if spec.past:
+        return [("kept", "not used: the events are scanned, with those that are not archived yet")]
     if usage is None:
         is_scanned = stream.is_event and spec.adds_up
         return [("kept", "nothing that helps: the events are scanned")] if is_scanned else []

@@ -50,12 +50,11 @@ def run_kind(kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
     is_elsewhere = batch.leaving is not None and not find_kind(kind.name).is_resent
     if batch.leaving and is_elsewhere:
         _leave(logic, batch.leaving)
-    if batch.older is not None:
-        _take_over(logic, batch.older)
+    moved = set() if batch.older is None else _take_over(logic, batch.older)
     _drop(logic)
     _pause(logic)
     rescaled = np.empty(0, np.int64) if batch.commands.memory is None else logic.rescale()
-    resumed = np.empty(0, np.int64) if is_elsewhere else _resume(logic)
+    resumed = np.empty(0, np.int64) if is_elsewhere else _resume(logic, moved)
     logic.begun = np.concatenate([rescaled, resumed, _register(logic)])
     logic.on_events(logic.begun)
     _end(logic)
@@ -95,21 +94,24 @@ def _leave(logic: QueryLogic, ids: frozenset[int]) -> None:
     logic.forget(ids)
 
 
-def _take_over(logic: QueryLogic, older: QueryCommands) -> None:
-    """Register queries that move to the copy by key.
+def _take_over(logic: QueryLogic, older: QueryCommands) -> set[int]:
+    """Register queries that move to the copy by key; return the ids of those whose answers go on here.
 
-    What those have sent that were paused, or have DWELL, is here already. Others move because they pause now.
+    What those have sent that were paused, or have DWELL, is here already, unless Aggregate has it. Others
+    move because they pause now.
     """
     queries, batch = logic.queries, logic.batch
     new = older.registered.those(~np.isin(older.registered.ids, queries.id))
     if not len(new):
-        return
+        return set()
     at = queries.register(new, older.still, batch.timing, batch.focal.table)
     logic.register(at, new)
-    pausing = at[(queries.mode[at] == ACTIVE) & (queries.dwell[at] == 0)]
-    if len(pausing) and not find_kind(logic.kind).remembers:
-        logic.remember(pausing)
-        queries.mode[pausing] = PAUSED
+    at = at[(queries.mode[at] == ACTIVE) & ((queries.dwell[at] == 0) | logic.is_merged)]
+    if not len(at) or find_kind(logic.kind).remembers:
+        return set()
+    logic.remember(at)
+    queries.mode[at] = PAUSED
+    return set(queries.id[at[queries.dwell[at] > 0]].tolist())
 
 
 def _drop(logic: QueryLogic) -> None:
@@ -131,9 +133,11 @@ def _pause(logic: QueryLogic) -> None:
         queries.mode[at] = PAUSED
 
 
-def _resume(logic: QueryLogic) -> Array:
+def _resume(logic: QueryLogic, moved: set[int]) -> Array:
     """Resume queries, and return their positions; one that ends at the first step stays paused."""
-    at = logic.queries.resume(logic.batch.commands.resumed, logic.batch.timing.first)
+    commands = logic.batch.commands
+    going_on = commands.resumed | (moved - commands.paused)
+    at = logic.queries.resume(going_on, logic.batch.timing.first)
     if len(at):
         logic.resume(at)
     return at

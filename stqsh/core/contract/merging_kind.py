@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from stqsh.arrays import Array
 from stqsh.core.contract.query_kind import QueryKind, QueryLogic, StreamBatch
-from stqsh.core.kernels.events.updates import DROPPED
+from stqsh.core.kernels.events.updates import DROPPED, ENDED
 from stqsh.core.output.batch_output import BatchOutput
 from stqsh.core.output.merge import MergedUpdates, MergeInput, first_k
-from stqsh.core.output.partials import DROP, END, PAUSE, REGISTER, Partials
+from stqsh.core.output.partials import DROP, END, HOLD, PAUSE, REGISTER, WAKE, Partials
+from stqsh.core.queries.query_table import ACTIVE
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.spec.chunk import Chunk
 
 
 class MergingKind(QueryKind):
-    """A kind whose answers are merged; its logic is a `MergingLogic`."""
+    """A kind whose answers are merged; its logic is a `MergingLogic`.
+
+    Attributes:
+        holds_back: Whether Aggregate holds back its rows for DWELL. If not, the kind does so itself.
+    """
+
+    holds_back: ClassVar[bool] = True
 
     def merge(self, batch: MergeInput) -> MergedUpdates:
         """Merge the slots' offers in a batch, and return the updates of the whole answers.
@@ -34,6 +43,7 @@ class MergingLogic(QueryLogic):
     """
 
     finds_crossings = True
+    is_merged = True
 
     def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
         super().__init__(kind, batch, output)
@@ -43,6 +53,11 @@ class MergingLogic(QueryLogic):
         """Announce new queries to Aggregate."""
         super().register(positions, new)
         self._mark(positions, self.batch.timing.first, REGISTER)
+        held = positions[self.queries.dwell[positions] > 0]
+        if len(held):
+            # No run has more steps than that.
+            steps = np.minimum(-(-self.queries.dwell[held] // self.batch.timing.tick), np.iinfo(np.int32).max)
+            self._mark(held, self.batch.timing.first, HOLD, steps.astype(np.int32))
 
     def pause(self, positions: Array) -> None:
         """Let Aggregate freeze the answers of queries."""
@@ -50,12 +65,15 @@ class MergingLogic(QueryLogic):
 
     def retire(self, positions: Array, steps: Array, why: int) -> None:
         """Remove queries; Aggregate takes back what they have sent."""
+        if why == ENDED:
+            self._wake(positions)
         for step in np.unique(steps).tolist():
             self._mark(positions[steps == step], step, DROP if why == DROPPED else END)
         super().retire(positions, steps, why)
 
     def chunks(self) -> list[Chunk]:
         """Return the candidates and marks of the batch."""
+        self._wake(np.arange(len(self.queries)))
         return self.partials.chunks()
 
     def limits(self, positions: Array) -> Array:
@@ -63,7 +81,15 @@ class MergingLogic(QueryLogic):
         limits: Array = self.queries.k[positions]
         return limits
 
-    def _mark(self, positions: Array, step: int, mark: int) -> None:
+    def _wake(self, positions: Array) -> None:
+        """Let Aggregate find what is due of queries that are active."""
+        queries = self.queries
+        held = positions[(queries.dwell[positions] > 0) & (queries.mode[positions] == ACTIVE)]
+        if len(held):
+            self._mark(held, self.batch.timing.last, WAKE)
+
+    def _mark(self, positions: Array, step: int, mark: int, k: Array | None = None) -> None:
         queries = self.queries
         shows = queries.shows_distance[positions] > 0
-        self.partials.mark(queries.id[positions], step, mark, self.limits(positions), shows)
+        k = self.limits(positions) if k is None else k
+        self.partials.mark(queries.id[positions], step, mark, k, shows)

@@ -285,6 +285,8 @@ class QueryLogic(ABC):
 
     finds_crossings: ClassVar[bool] = False
     """Whether the kind itself leaves out the updates of objects that cross between slots and stay members."""
+    is_merged: ClassVar[bool] = False
+    """Whether Aggregate knows what the kind's queries have sent, and holds it back for DWELL."""
 
     def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
         self.batch, self.output, self.kind = batch, output, kind.name

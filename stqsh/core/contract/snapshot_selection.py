@@ -85,6 +85,10 @@ class PresentObjects:
         """Return the objects whose records are from the time before `now`: `now - window_us` or later."""
         return replace(self, since=max(self.since, self.now - window_us), until=self.now)
 
+    def of_all_times(self) -> PresentObjects:
+        """Return the objects with those that are stored but no longer present."""
+        return replace(self, since=EVER)
+
     @cached_property
     def stored(self) -> StoredArrays:
         """The stored places and times, also of objects that are not present."""

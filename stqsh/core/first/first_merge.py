@@ -237,7 +237,9 @@ class _FirstMerge:
         enters[came[offers.step[came] == came_at]] = True
         stays = renewed & enters[after]
         renewals = RenewedRows(offers.query[left], left_at, left, after)
-        more = RenewedRows(*(column[stays] for column in renewals)).changed(self._records.numbers_looked_up())
+        renewals = RenewedRows(*(column[stays] for column in renewals))
+        is_held = np.isin(self._queries.id[renewals.query], self._batch.held)
+        more = renewals.changed(self._records.numbers_looked_up(), is_held)
         again = np.isin(came, after[stays]) & (offers.step[came] == came_at)
         why = np.where(turned & ~renewed, offers.why[after], OVERTAKEN)[~stays]
         show = np.where(turned, after, left)[~stays]

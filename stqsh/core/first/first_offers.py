@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow as pa
 
 from stqsh.arrays import Array
 from stqsh.core.first.places import with_distances
-from stqsh.core.first.stepped_members import MembersTest, SteppedChanges, member_codes
+from stqsh.core.first.stepped_members import SteppedChanges, member_codes
 from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
 from stqsh.core.matching.crossings import are_members
 from stqsh.core.matching.query_context import QueryContext
@@ -17,6 +18,9 @@ from stqsh.core.matching.region_scaling import with_shed_reasons
 from stqsh.core.matching.row_changes import RowChanges
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.core.output.partials import CandidateOffers, Partials
+
+AgeTest = Callable[[Array, Array, Array], Array]
+"""Returns which versions are too old, bool (n,), given the positions of queries, the versions and steps."""
 
 
 class FirstOffers:
@@ -26,7 +30,7 @@ class FirstOffers:
         context: The context of the batch.
         changes: Says what queries select of members.
         partials: Receives the offers.
-        too_old: Says which versions are from before the windows of queries, given by position; None without.
+        too_old: Says which versions are from before the windows of queries; None without windows.
     """
 
     def __init__(
@@ -34,7 +38,7 @@ class FirstOffers:
         context: QueryContext,
         changes: RowChanges,
         partials: Partials,
-        too_old: MembersTest | None = None,
+        too_old: AgeTest | None = None,
     ) -> None:
         self._context, self._queries, self._objects = context, context.queries, context.batch.objects
         self._changes, self._partials, self._too_old = changes, partials, too_old
@@ -92,7 +96,8 @@ class FirstOffers:
         why, show = self._objects.reasons(versions, obj, steps)
         why, show = np.where(is_member, OVERTAKEN, why), np.where(is_member, versions, show)
         if self._too_old is not None:
-            why = np.where(self._too_old(query, versions), self._context.batch.timing.silent, why)
+            late = self._too_old(query, versions, steps)
+            why = np.where(late, self._context.batch.timing.silent, why)
         far = np.where(show == versions, self._distances(query, versions, steps), np.nan)
         gone = QueryUpdates(steps, query, np.full(len(query), -1, np.int8), why.astype(np.int8), show)
         self._withdraw(steps, query, with_shed_reasons(self._context, gone).why, show, far)

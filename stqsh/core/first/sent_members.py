@@ -65,6 +65,12 @@ class SentMembers:
             table.pop_queries(ids)
 
 
+def is_among(some: Sent, query: Array, obj: Array) -> Array:
+    """Return whether pairs of queries, by position, and objects are among members; bool (n,)."""
+    found: Array = np.isin(_codes(query, obj), _codes(some.query, some.obj))
+    return found
+
+
 def together(some: Iterable[Sent]) -> Sent:
     """Return several tables of members as one."""
     none = Sent(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))

@@ -116,6 +116,34 @@ def context_as_of(
     return context_of(as_of, queries, QueryConditions(batch.state, prefix, queries, objects, focal), prefix)
 
 
+class EventsAsOf(BatchObjects):
+    """The events of a batch, which leave answers at refreshes for the reasons that hold as of their instants.
+
+    Events stay as they are, so that the record of each is the same at all refreshes.
+    """
+
+    def __init__(self, objects: BatchObjects, dues: Sequence[DueQueries]) -> None:
+        self.table, self.rows, self.stored = objects.table, objects.rows, objects.stored
+        self.sources, self.numbers, self.versions = objects.sources, objects.numbers, objects.versions
+        self.removals, self.timing, self._places = objects.removals, objects.timing, {}
+        self.events = objects.events
+        self._steps = np.array([due.refresh.step for due in dues])
+        self._instants = np.array([due.refresh.instant for due in dues])
+
+    def reasons(self, versions: Array, objects: Array, steps: Array) -> tuple[Array, Array]:
+        """Return why events left at refreshes, given by their steps, and what to show."""
+        lasts = np.full(len(versions), self.timing.report)
+        why = np.where(self.are_too_old(versions, lasts, steps), self.timing.silent, LEFT).astype(np.int8)
+        return why, self.numbers.or_keys(versions, objects)
+
+    def are_too_old(self, versions: Array, ages_us: Array, steps: Array) -> Array:
+        """Return whether versions are older than some ages at refreshes, -1 for no such age; bool (n,)."""
+        instants = self._instants[np.searchsorted(self._steps, steps)]
+        known = (versions >= 0) & (ages_us >= 0)
+        late: Array = known & (times_of(self, np.maximum(versions, 0)) < instants - ages_us)
+        return late
+
+
 class RefreshedMembers:
     """Finds the members of queries at one refresh of a batch.
 

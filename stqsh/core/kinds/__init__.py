@@ -12,6 +12,7 @@ from typing import Any
 from stqsh import extensions
 from stqsh.core.contract.query_kind import QueryKind
 from stqsh.core.kinds.aggregates import AggregateKind
+from stqsh.core.kinds.dwelling_aggregates import DwellingAggregateKind
 from stqsh.core.kinds.first import FirstKind
 from stqsh.core.kinds.nearest import NearestKind
 from stqsh.core.kinds.nearest_aggregates import NearestAggregateKind
@@ -47,6 +48,7 @@ KINDS: dict[str, QueryKind] = {
         RangeKind(),
         NearestKind(),
         AggregateKind(),
+        DwellingAggregateKind(),
         NearestAggregateKind(),
         RefreshedNearestKind(),
         FirstKind(),

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-import pyarrow as pa
 
 from stqsh.arrays import Array
 from stqsh.core.aggregates.states import States, group_payloads
@@ -115,13 +114,7 @@ class AggregateLogic(QueryLogic):
 
     def chunks(self) -> list[Chunk]:
         """Return the marks and the differences of groups."""
-        marks = self._marks.batch()
-        chunks = [] if marks is None else [_chunk(self.batch, "marks", 0, marks)]
-        chunks += [
-            _chunk(self.batch, "partial", number, batch)
-            for number, batch in enumerate(group_payloads(self._found))
-        ]
-        return chunks
+        return group_chunks(self.batch, AGGREGATE.name, self._marks, self._found)
 
     def _follow(self, follows: Array, begun: Array) -> None:
         """Find out how the members of queries that follow every step change; some begin."""
@@ -253,6 +246,7 @@ class AggregateKind(MergingKind):
     name = AGGREGATE.name
     logic = AggregateLogic
     table = AggregateQueries
+    holds_back = False
 
     def release(self, batch: StreamBatch, positions: Array) -> bool:
         """Remove queries in whose regions this slot has no records any more; Aggregate keeps their rows."""
@@ -301,9 +295,21 @@ def _following(forms: QueryForms) -> Array:
     return forms.durations(lambda spec: 1 if spec.each_step else spec.sync_us) < 0
 
 
-def _chunk(batch: StreamBatch, what: str, number: int, rows: pa.RecordBatch) -> Chunk:
-    timing, order = batch.timing, ChunkOrder(Phase.EVALUATED, number=number)
-    span = (timing.first, timing.last)
-    return Chunk(
-        batch.state.slot, batch.spec.id, f"{what}/{AGGREGATE.name}", order, *span, rows.num_rows, pack(rows)
-    )
+def group_chunks(batch: StreamBatch, kind: str, marks: SpokenMarks, found: list[States]) -> list[Chunk]:
+    """Return the marks and the differences of groups that a slot sends for a kind."""
+    timing, told = batch.timing, marks.batch()
+    payloads = [] if told is None else [("marks", 0, told)]
+    payloads += [("partial", number, rows) for number, rows in enumerate(group_payloads(found))]
+    return [
+        Chunk(
+            batch.state.slot,
+            batch.spec.id,
+            f"{what}/{kind}",
+            ChunkOrder(Phase.EVALUATED, number=number),
+            timing.first,
+            timing.last,
+            rows.num_rows,
+            pack(rows),
+        )
+        for what, number, rows in payloads
+    ]

@@ -116,6 +116,7 @@ class NearestAggregateKind(NearestKind):
     name = NEAREST_AGGREGATE.name
     logic = NearestAggregateLogic
     table = NearestAggregateQueries
+    holds_back = False
 
     def merge(self, batch: MergeInput) -> MergedUpdates:
         """Merge the slots' candidates, and return the changes of the groups of the first k."""

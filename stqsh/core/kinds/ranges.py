@@ -17,13 +17,13 @@ from stqsh.core.contract.query_kind import (
 from stqsh.core.contract.snapshot_selection import SnapshotSelection
 from stqsh.core.kernels.events.updates import ENDED
 from stqsh.core.kernels.index.static_rects import QueryLifetimes
-from stqsh.core.matching.dwell import DwellTable
-from stqsh.core.matching.dwelling_rows import DwellingRows
+from stqsh.core.matching.condition_templates import split
+from stqsh.core.matching.dwell import DwellingRows, DwellTable
 from stqsh.core.matching.earlier_answers import EarlierAnswers
 from stqsh.core.matching.keyword_queries import keyword_mode, requires_values
 from stqsh.core.matching.match import region_updates
 from stqsh.core.matching.paused_rows import PausedRows
-from stqsh.core.matching.query_context import AnswerMembers, QueryContext
+from stqsh.core.matching.query_context import NO_MEMBERS, AnswerMembers, QueryContext
 from stqsh.core.matching.query_regions import QueryRegions
 from stqsh.core.matching.row_changes import RangeQueries, RowChanges
 from stqsh.core.matching.update_emitter import UpdateEmitter
@@ -32,6 +32,7 @@ from stqsh.core.output.sent_answers import SentAnswers
 from stqsh.core.queries.query_table import PAUSED, QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.spec.query import RANGE
+from stqsh.spec.region import EVERYWHERE
 
 
 class RangeLogic(QueryLogic):
@@ -50,6 +51,7 @@ class RangeLogic(QueryLogic):
         self._paused = PausedRows(batch, prefix, self._changes, output)
         self._earlier = EarlierAnswers(self._changes, self._paused)
         self._since: Array | None = None
+        self._rescaled, self._rescaled_positions = NO_MEMBERS, np.empty(0, np.int64)
 
     def register(self, positions: Array, new: NewQueries) -> None:
         """Store the conditions and keywords of new queries, and scale their regions."""
@@ -81,7 +83,12 @@ class RangeLogic(QueryLogic):
     def rescale(self) -> Array:
         """Scale regions to the share of their area that load shedding leaves."""
         at, active = self._regions.changing()
-        members = self._context().members(active, self.batch.timing.first - 1)
+        context, before = self._context(), self.batch.timing.first - 1
+        members = context.members(active, before)
+        dwelling = active[self.queries.dwell[active] > 0]
+        some = members.where(np.flatnonzero(self.queries.dwell[members.query] > 0))
+        self._rescaled = self._dwell.sent_members(context, some, dwelling, before, go_on=True)
+        self._rescaled_positions = active
         self._regions.rescale(at)
         self._earlier.add(members.query.astype(np.int64), members.obj)
         return active
@@ -107,13 +114,19 @@ class RangeLogic(QueryLogic):
         starting = begun[queries.until[begun] > first]
         if len(starting):
             updates += self._earlier.updates(context, context.members(starting, first), follows)
-        self._emit(context, updates, DwellingRows(context, self._dwell, self._changes, self._paused))
+        self._emit(context, updates, self._since)
 
-    def _emit(self, context: QueryContext, updates: list[QueryUpdates], rows: DwellingRows) -> None:
-        """Emit changes of answers; those of queries with DWELL must last first."""
-        assert self._since is not None, "the queries of the batch are known"
+    def _emit(self, context: QueryContext, updates: list[QueryUpdates], since: Array) -> None:
+        """Emit changes of answers; those of queries with DWELL must last first.
+
+        Args:
+            context: The context of the batch.
+            updates: The changes.
+            since: The step before which each query's answer is known, int64 (queries,).
+        """
         emitter, waiting, dwell = UpdateEmitter(context, self.output), [], self.queries.dwell > 0
-        held = rows.held(self._since)
+        rows = DwellingRows(context, self._dwell, self._changes, self._paused)
+        held = rows.held(since, self._rescaled)
         for some in updates:
             if not dwell.any():
                 emitter.emit(some)
@@ -171,11 +184,17 @@ class RangeKind(QueryKind):
         """Return what EXPLAIN shows of a range query."""
         spec, measure = given.spec, given.measure
         present, terms = measure.objects, keyword_mode(spec, given.stream)
-        fixed = "moving cells" if spec.region.focal_key is not None else "grid"
+        is_covered = spec.region == EVERYWHERE and bool(
+            split(spec.condition)[0].cover if spec.condition else ()
+        )
+        fixed = "moving cells" if spec.region.focal_key is not None or is_covered else "grid"
+        chance = measure.boxed / present if present else 0.0
+        if is_covered and measure.sampled:  # about as many as are members
+            chance *= measure.satisfied / measure.sampled
         return KindExplanation(
             index="keyword index" if terms or requires_values(spec, given.stream) else fixed,
             access=f"scan of {present} objects against the box",
-            chance=measure.boxed / present if present else 0.0,
+            chance=chance,
             operators=given.operators,
             terms=terms,
         )

@@ -4,6 +4,9 @@ A slot finds the members as of the instant of a refresh, of what was stored befo
 they differ from what it has sent. Nothing is followed between refreshes. Aggregate merges the offers as those
 of queries with LIMIT; a query without LIMIT shows all members.
 
+Over events with fixed regions all refreshes of a batch together cost what changes in it; others look at the
+members of each query at each refresh.
+
 Invariant: between batches `SentMembers` has what the slot has offered and not withdrawn. So a refresh sends
 differences only, whatever happened since the last one: other batches, a pause, a restart.
 """
@@ -18,15 +21,24 @@ import numpy as np
 import pyarrow as pa
 
 from stqsh.arrays import Array
+from stqsh.core.base.clock import NEVER
 from stqsh.core.contract.merging_kind import MergingKind, MergingLogic
 from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, QueryKind, StreamBatch
 from stqsh.core.first.first_merge import merge_first
 from stqsh.core.first.first_offers import FirstOffers
+from stqsh.core.first.member_ranks import FirstMembers, MemberRanks
 from stqsh.core.first.orders import FirstQueries, QueryOrders, order_operators
-from stqsh.core.first.sent_members import Sent, SentMembers, together
-from stqsh.core.first.stepped_members import SteppedFirst, SteppedMembers, changes_between
+from stqsh.core.first.sent_members import Sent, SentMembers, is_among, together
+from stqsh.core.first.stepped_members import (
+    SteppedChanges,
+    SteppedFirst,
+    SteppedMembers,
+    changes_between,
+    member_codes,
+)
+from stqsh.core.groups.group_deltas import MemberChanges
 from stqsh.core.groups.refresh_schedule import DueQueries, RefreshSchedule
-from stqsh.core.groups.refreshed_members import ObjectsAsOf, context_as_of
+from stqsh.core.groups.refreshed_members import EventsAsOf, ObjectsAsOf, context_as_of, member_changes
 from stqsh.core.kernels.events.updates import LEFT
 from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
 from stqsh.core.kinds.nearest import NearestKind
@@ -46,7 +58,8 @@ from stqsh.core.queries.query_table import ACTIVE
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.spec.query import REFRESHED_FIRST, REFRESHED_NEAREST_FIRST
 
-_BY_REFRESH = "the members are listed at each refresh; what differs from the one before is sent"
+_BY_REFRESH = "the members are listed at each refresh, and what differs from the one before is sent"
+_BY_EVENT = "events come into the answer and leave it at the refreshes that follow from their times"
 
 
 class _RefreshedLogic(MergingLogic):
@@ -83,20 +96,32 @@ class _RefreshedLogic(MergingLogic):
         active = np.flatnonzero(self.queries.mode == ACTIVE)
         before = self._sent.pop(active)
         kept = []
-        for dues in schedule.by_duration():
-            held: Sent | None = None
-            for due in dues:
+        for refreshes in schedule.by_duration():
+            held, before, dues = self._at_once(list(refreshes), before, schedule.windows_us)
+            kept.append(held)
+            for number, due in enumerate(dues):
                 mine = np.zeros(len(self.queries), np.bool_)
                 mine[due.positions] = True
-                if held is None:
+                if not number:
                     is_due = mine[before.query]
                     held, before = before.where(is_due), before.where(~is_due)
                 is_due = mine[held.query]
                 kept.append(held.where(~is_due))
                 held = self._offer_changes(held.where(is_due), due, schedule.windows_us)
-            if held is not None:
-                kept.append(held)
+                if number == len(dues) - 1:
+                    kept.append(held)
         self._sent.add(together([before, *kept]), self.batch.objects.versions_at(self.batch.timing.last))
+
+    def _at_once(
+        self, dues: list[DueQueries], before: Sent, windows_us: Array
+    ) -> tuple[Sent, Sent, list[DueQueries]]:
+        """Offer how members change at all refreshes of a batch, where that is found in one go.
+
+        Returns:
+            The members after the batch of the queries for which that was done, those of the others before
+            it, and the refreshes of the others.
+        """
+        return together([]), before, dues
 
     def _offer_changes(self, before: Sent, due: DueQueries, windows_us: Array) -> Sent:
         """Offer how members differ at a refresh from those before it; return them."""
@@ -153,6 +178,79 @@ class RefreshedFirstLogic(_RefreshedLogic):
         offers = FirstOffers(self._regions.context(staying=True), self._changes, self.partials)
         offers.withdraw(self.queries.id[sent.query], sent.obj, step, why)
 
+    def _at_once(
+        self, dues: list[DueQueries], before: Sent, windows_us: Array
+    ) -> tuple[Sent, Sent, list[DueQueries]]:
+        """Offer the changes of queries over events with fixed regions: they cost what changes in the batch.
+
+        Events come, expire and leave windows, and `member_changes` says at which refresh. The first n follow
+        from that as they do from records.
+        """
+        spec, queries = self.batch.spec, self.queries
+        nothing = together([]), before, dues
+        if len(dues) < 2 or not spec.is_event or dues[0].seen == dues[0].refresh.step:
+            return nothing
+        at = dues[0].positions
+        moves = (queries.focal[at] >= 0) | self._regions.conditions.move[at]
+        at = at[~moves & ~queries.each_step[at]]
+        context = self._regions.context(staying=True)
+        lasting = [*dues[:-1], dues[-1]._replace(end=NEVER)]
+        changes = member_changes(context, lasting, at, windows_us) if len(at) else None
+        if changes is None:
+            return nothing
+        for counter in (queries.tested, queries.matched):
+            np.add.at(counter, changes.query, 1)
+        is_mine = np.isin(before.query, at)
+        held = self._offer_all(dues, changes, before.where(is_mine), windows_us)
+        rest = [due._replace(positions=np.setdiff1d(due.positions, at)) for due in dues]
+        return held, before.where(~is_mine), [due for due in rest if len(due.positions)]
+
+    def _offer_all(
+        self, dues: list[DueQueries], changes: MemberChanges, before: Sent, windows_us: Array
+    ) -> Sent:
+        """Offer how the first n change at all refreshes of a batch; return them as they are after it.
+
+        `changes` has all members of the first refresh as if they came then. Those that were sent are left
+        out, and what was sent and does not come is withdrawn.
+        """
+        begin, batch = dues[0].refresh.step, self.batch
+        objects = EventsAsOf(batch.objects, dues)
+        ranks = MemberRanks(changes, self.queries.form, objects.versions, self._orders.places)
+        found = ranks.first(self.queries.limit.astype(np.int64), begin - 1)
+        obj = objects.numbers.objects_of(found.version)
+        after = Sent(found.query.astype(np.int64), obj, found.version)
+        comes_first = (found.step == begin) & (found.op > 0)
+        stays = comes_first & is_among(before.where(before.version >= 0), after.query, obj)
+        lost = before.where(~is_among(after.where(comes_first), before.query, before.obj))
+        new, count = np.flatnonzero(~stays), len(lost.query)
+        withdrawn = FirstMembers(
+            lost.query.astype(np.int32),
+            np.full(count, begin),
+            lost.version,
+            np.full(count, -1, np.int8),
+            np.zeros(count, np.int64),
+        )
+        told = FirstMembers(*map(np.concatenate, zip(found.where(new), withdrawn, strict=True)))
+        objs = np.concatenate([obj[new], lost.obj])
+        codes = member_codes(batch, told.query, told.step, objs)
+        theirs = objects.numbers.objects_of(changes.version)
+        turned = member_codes(batch, changes.query, changes.step, theirs)
+        come = turned[changes.sign > 0]
+        is_member = np.isin(codes, come) | ~np.isin(codes, turned)
+        is_member[len(new) :] = np.isin(codes[len(new) :], come)
+        offers = FirstOffers(
+            replace(self._regions.context(staying=True), batch=replace(batch, objects=objects)),
+            self._changes,
+            self.partials,
+            lambda query, versions, steps: objects.are_too_old(versions, windows_us[query], steps),
+        )
+        offers.offer(SteppedChanges(told, ranks.places, objs, is_member))
+        order = np.lexsort((found.op, found.step, obj, found.query))
+        query, order_obj = found.query[order], obj[order]
+        is_last = np.ones(len(order), np.bool_)
+        is_last[:-1] = (query[1:] != query[:-1]) | (order_obj[1:] != order_obj[:-1])
+        return after.where(order[is_last & (found.op[order] > 0)])
+
     def _offer_changes(self, before: Sent, due: DueQueries, windows_us: Array) -> Sent:
         step, objects = due.refresh.step, ObjectsAsOf(self.batch.objects, due)
         context = context_as_of(self.batch, objects, self.queries, self.prefix, due)
@@ -170,7 +268,7 @@ class RefreshedFirstLogic(_RefreshedLogic):
             context,
             self._changes,
             self.partials,
-            lambda query, versions: objects.are_too_old(versions, windows_us[query]),
+            lambda query, versions, _: objects.are_too_old(versions, windows_us[query]),
         )
         offers.offer(changes_between(was, after, step, len(objects.table)))
         return Sent(after.query.astype(np.int64), after.obj, after.version)
@@ -191,7 +289,9 @@ class RefreshedFirstKind(MergingKind):
         """Return what EXPLAIN shows: members are listed at each refresh."""
         found = RangeKind().explain(given)
         operators = order_operators(getattr(given.spec, "first", None))
-        return replace(found, operators=(*found.operators, *operators), refreshes=_BY_REFRESH)
+        is_still = given.stream.is_event and given.spec.region.focal_key is None
+        refreshes = _BY_EVENT if is_still else _BY_REFRESH
+        return replace(found, operators=(*found.operators, *operators), refreshes=refreshes)
 
 
 class RefreshedNearestFirstLogic(_RefreshedLogic):

@@ -134,6 +134,7 @@ class RefreshedNearestKind(MergingKind):
     name = REFRESHED_NEAREST.name
     logic = RefreshedNearestLogic
     table = RefreshedNearestQueries
+    holds_back = False
 
     def merge(self, batch: MergeInput) -> MergedUpdates:
         """Merge the slots' candidates, and return the changes of the groups of the first k."""

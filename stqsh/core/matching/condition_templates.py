@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -12,6 +13,7 @@ from stqsh.core.conditions.evaluation import columns_read
 from stqsh.spec.expression import (
     NOW,
     AmongExpr,
+    AndExpr,
     ArithmeticExpr,
     ColumnExpr,
     CompareExpr,
@@ -23,6 +25,7 @@ from stqsh.spec.expression import (
     InsideExpr,
     LiteralExpr,
     NowExpr,
+    OrExpr,
     Value,
     conjuncts,
     find_nodes,
@@ -45,6 +48,7 @@ _SHORT = 4
 
 _KEPT = 1 << 14
 _X, _Y = ".x", ".y"
+_MOVING = ("moving_rect", "moving_circle")
 
 
 class RegionAround(NamedTuple):
@@ -83,13 +87,13 @@ class Template:
     @cached_property
     def around(self) -> tuple[RegionAround, ...]:
         """Its regions that move with objects."""
-        found = []
-        for node in find_nodes(self.shape, InsideEachExpr):
-            if node.type in ("moving_rect", "moving_circle"):
-                (x, _), sizes = node.operands[:2], node.operands[2:]
-                focal = int(x.name.removesuffix(_X)[1:])
-                found.append(RegionAround(focal, tuple(constant_number(one) for one in sizes)))
-        return tuple(found)
+        nodes = find_nodes(self.shape, InsideEachExpr)
+        return tuple(_around(node) for node in nodes if node.type in _MOVING)
+
+    @cached_property
+    def cover(self) -> tuple[RegionAround, ...]:
+        """Regions that move of which one has each place where it holds; none if there are no such regions."""
+        return _cover(self.shape)
 
     @cached_property
     def equalities(self) -> dict[str, int]:
@@ -115,6 +119,23 @@ class Template:
 def read_template(shape: str, kinds: tuple[str, ...]) -> Template:
     """Read the result of `Template.saved`; cached, as each batch reads it again."""
     return Template(msgspec.json.decode(shape, type=Expr), kinds)
+
+
+def _around(node: InsideEachExpr) -> RegionAround:
+    (x, _), sizes = node.operands[:2], node.operands[2:]
+    return RegionAround(int(x.name.removesuffix(_X)[1:]), tuple(constant_number(one) for one in sizes))
+
+
+def _cover(expr: Expr) -> tuple[RegionAround, ...]:
+    match expr:
+        case InsideEachExpr(kind) if kind in _MOVING:
+            return (_around(expr),)
+        case AndExpr(parts):
+            return min(filter(None, map(_cover, parts)), key=len, default=())
+        case OrExpr(parts):
+            covers = [_cover(part) for part in parts]
+            return tuple(dict.fromkeys(chain.from_iterable(covers))) if all(covers) else ()
+    return ()
 
 
 def has_now(expr: Expr) -> bool:

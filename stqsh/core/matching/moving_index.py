@@ -17,8 +17,9 @@ from stqsh.core.kernels.geometry.boxes import extended_boxes
 from stqsh.core.kernels.geometry.circles import circle_boxes
 from stqsh.core.kernels.index.moving_boxes import MovingQueries
 from stqsh.core.kernels.index.object_grid import BLOCK, ObjectGrid, blocks_for, fill_objects
-from stqsh.core.kernels.index.static_rects import CandidatePairs, GridFrame, QueryLifetimes
+from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs, GridFrame, QueryLifetimes
 from stqsh.core.kernels.join.moving_join import MovingJoin, MovingJoinParams, by_focal, join_moving
+from stqsh.core.matching.query_conditions import MovingRegions
 from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.objects.batch_objects import by_step, joined
 from stqsh.core.queries.query_table import ACTIVE, CIRCLE
@@ -52,21 +53,39 @@ def moving_pairs(
     """
     queries, batch = context.queries, context.batch
     at = np.flatnonzero((queries.focal >= 0) & (queries.mode == ACTIVE)).astype(np.int32)
+    cover = context.conditions.covering_regions(context.covered).known()
     cells = ObjectCellStore(batch, context.prefix)
-    if not len(at):
+    if not len(at) and not len(cover.query):
         cells.release()
         none = CandidatePairs(*(np.empty(0, kind) for kind in (np.int32, np.int32, np.uint8)))
         return none, by_step(events, slice(0))
     lattice, objects = cells.open(events)
     params = MovingJoinParams(lattice, lives, context.planar)
-    join, order = _join(batch, events, movers_of(context, at), params)
+    join, order = _join(batch, events, movers_of(context, at, cover), params)
     seen, unmoved = join_moving(join, objects)
     place = np.zeros(len(unmoved.obj))  # present, wherever that is
     more = Transitions(
         unmoved.step, unmoved.obj, unmoved.version, unmoved.version, place, place, place, place
     )
     numbers = np.concatenate([order, len(events.step) + np.arange(len(unmoved.obj))[::-1]]).astype(np.int32)
-    return CandidatePairs(numbers[seen.event], seen.query, seen.flags), more
+    pairs = CandidatePairs(numbers[seen.event], seen.query, seen.flags)
+    if len(cover.query):
+        pairs = _in_covers(pairs, joined(events, more), context.covered)
+    return pairs, more
+
+
+def _in_covers(pairs: CandidatePairs, events: Transitions, covered: Array) -> CandidatePairs:
+    """Return the pairs; those of covered queries are there once each, and say who was and who is present.
+
+    Their regions are all places: the regions that cover a query only say where its condition can hold.
+    """
+    mine = covered[pairs.query]
+    codes = np.unique(pairs.event[mine].astype(np.int64) * len(covered) + pairs.query[mine])
+    event, query = (codes // len(covered)).astype(np.int32), (codes % len(covered)).astype(np.int32)
+    flags = np.where(np.isnan(events.ox[event]), 0, WAS) | np.where(np.isnan(events.nx[event]), 0, IS)
+    found = CandidatePairs(event, query, flags.astype(np.uint8))
+    others = (column[~mine] for column in pairs)
+    return CandidatePairs(*(np.concatenate(both) for both in zip(others, found, strict=True)))
 
 
 def with_region_events(context: QueryContext, events: Transitions) -> Transitions:
@@ -78,20 +97,18 @@ def with_region_events(context: QueryContext, events: Transitions) -> Transition
     once, so that the cost depends on what regions move over, and not on how many queries have them.
     """
     batch, cells = context.batch, ObjectCellStore(context.batch, around(context.prefix))
-    focal, sizes, radius = context.conditions.regions_around()
-    known = focal >= 0
-    if not known.any():
+    regions = context.conditions.regions_around(context.covered).known()
+    count = len(regions.focal)
+    if not count:
         cells.release()
         return events
     lattice, objects = cells.open(events)
-    focal, radius, (xdist, ydist) = focal[known], radius[known], sizes[known].T.copy()
-    count = len(focal)
     movers = _movers(
         batch,
         query=np.arange(count, dtype=np.int32),
         own=np.full(count, -1, np.int32),
-        focal=focal,
-        sizes=RegionSizes(xdist, ydist, np.full(count, np.nan), radius),
+        focal=regions.focal,
+        sizes=_sizes(regions),
         checked=np.zeros(count, np.bool_),
     )
     forever = QueryLifetimes(*(np.full(count, step) for step in (batch.timing.first - 1, NEVER)))
@@ -135,22 +152,27 @@ def by_step_and_cell(events: Transitions, first: int, lattice: GridFrame) -> Arr
     return order[np.argsort((events.step[order] - first).astype(np.uint16), kind="stable")]
 
 
-def movers_of(context: QueryContext, at: Array) -> MovingQueries:
-    """Return the moving queries at these positions, as they are before the batch."""
+def movers_of(context: QueryContext, at: Array, cover: MovingRegions | None = None) -> MovingQueries:
+    """Return moving queries at positions, and regions that cover others, as they are before the batch."""
     queries, rounds = context.queries, context.queries.shape[at] == CIRCLE
+    cover = MovingRegions.joined([]) if cover is None else cover
+    count = len(cover.query)
+    own_sizes = RegionSizes(
+        queries.x1[at], queries.y1[at], queries.reach[at], np.where(rounds, queries.radius[at], -1.0)
+    )
+    checked = (queries.template[at] >= 0) | np.broadcast_to(context.staying, len(queries))[at]
     return _movers(
         context.batch,
-        query=at,
-        own=context.focals[at],
-        focal=queries.focal[at],
-        sizes=RegionSizes(
-            queries.x1[at],
-            queries.y1[at],
-            queries.reach[at],
-            np.where(rounds, queries.radius[at], -1.0),
-        ),
-        checked=(queries.template[at] >= 0) | np.broadcast_to(context.staying, len(queries))[at],
+        query=np.concatenate([at, cover.query]).astype(np.int32),
+        own=np.concatenate([context.focals[at], np.full(count, -1, np.int32)]),
+        focal=np.concatenate([queries.focal[at], cover.focal]),
+        sizes=RegionSizes(*(np.concatenate(both) for both in zip(own_sizes, _sizes(cover), strict=True))),
+        checked=np.concatenate([checked, np.ones(count, np.bool_)]),
     )
+
+
+def _sizes(regions: MovingRegions) -> RegionSizes:
+    return RegionSizes(regions.xdist, regions.ydist, np.full(len(regions.focal), np.nan), regions.radius)
 
 
 def _movers(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,14 @@ from stqsh.core.conditions.evaluation import evaluate
 from stqsh.core.conditions.resolver import Resolver
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs
-from stqsh.core.matching.condition_templates import Template, focal_columns, parameter, read_template, split
+from stqsh.core.matching.condition_templates import (
+    RegionAround,
+    Template,
+    focal_columns,
+    parameter,
+    read_template,
+    split,
+)
 from stqsh.core.matching.equal_constants import clear_unequal_pairs
 from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.core.queries.query_table import ACTIVE, QueryTable
@@ -24,6 +31,35 @@ from stqsh.core.state.table import add_reference
 
 _AT_ONCE = 1 << 18
 """The most versions evaluated at once: a column of their texts must stay below Arrow's 2 GB."""
+
+
+class MovingRegions(NamedTuple):
+    """Regions of conditions that move, (n,) each.
+
+    Attributes:
+        query: The position of the query, int64; -1 for no single one.
+        focal: The focal object, int32; -1 for one that is not known.
+        xdist, ydist: Width and height, float64.
+        radius: The radius of a circle, float64; -1 for a rectangle.
+    """
+
+    query: Array
+    focal: Array
+    xdist: Array
+    ydist: Array
+    radius: Array
+
+    @staticmethod
+    def joined(some: Sequence[MovingRegions]) -> MovingRegions:
+        """Return all of them as one."""
+        kinds = (np.int64, np.int32, np.float64, np.float64, np.float64)
+        none = MovingRegions(*(np.empty(0, kind) for kind in kinds))
+        return MovingRegions(*(np.concatenate(columns) for columns in zip(none, *some, strict=True)))
+
+    def known(self) -> MovingRegions:
+        """Return those whose focal object is known."""
+        known = self.focal >= 0
+        return MovingRegions(*(column[known] for column in self))
 
 
 class QueryConditions:
@@ -181,25 +217,50 @@ class QueryConditions:
         found: Array = table.keys.find(keys.cast(table.key_type))[which]
         return found
 
-    def regions_around(self) -> tuple[Array, Array, Array]:
-        """Return the moving regions in conditions of active queries, each once.
+    def regions_around(self, covered: Array) -> MovingRegions:
+        """Return the moving regions in conditions of active queries, each once; not those that cover them.
 
-        Returns:
-            Their focal objects, int32 (n,), -1 for one that is not known; their widths and heights, float64
-            (n, 2); and their radii, float64 (n,), -1 for rectangles.
+        `covered`, bool (queries,), are the queries that are matched in the regions of `Template.cover` only.
         """
-        active, rows = self.queries.mode == ACTIVE, [np.empty((0, 4))]
+        found = [
+            self._moving_regions(t, region, mine[~covered[mine]] if region in template.cover else mine)
+            for t, template, mine in self._with_moving_regions()
+            for region in template.around
+        ]
+        rows = np.column_stack(MovingRegions.joined(found)[1:])
+        focal, *sizes = np.unique(rows, axis=0).T if len(rows) else rows.T
+        return MovingRegions(np.full(len(focal), -1), focal.astype(np.int32), *(one.copy() for one in sizes))
+
+    def covering_regions(self, covered: Array) -> MovingRegions:
+        """Return the regions that cover active queries, of those given as bool (queries,)."""
+        found = [
+            self._moving_regions(t, region, mine[covered[mine]])
+            for t, template, mine in self._with_moving_regions()
+            for region in template.cover
+        ]
+        return MovingRegions.joined(found)
+
+    def _with_moving_regions(self) -> Iterator[tuple[int, Template, Array]]:
+        """Yield the templates with moving regions, with their numbers and the positions of active queries."""
         for t, template in enumerate(self.templates):
-            if not template.around:
-                continue
-            mine = np.flatnonzero(active & (self.queries.template == t))
-            for region in template.around:
-                sizes = [self.constant(t, j, mine).values for j in region.sizes]
-                none = np.zeros(len(mine))
-                shape = [*sizes, none - 1] if len(sizes) > 1 else [none, none, *sizes]
-                rows.append(np.column_stack([self.focal_objects(t, region.focal, mine), *shape]))
-        found = np.unique(np.concatenate(rows), axis=0) if len(rows) > 1 else rows[0]
-        return found[:, 0].astype(np.int32), found[:, 1:3], found[:, 3]
+            if template.around:
+                yield (
+                    t,
+                    template,
+                    np.flatnonzero((self.queries.mode == ACTIVE) & (self.queries.template == t)),
+                )
+
+    def _moving_regions(self, t: int, region: RegionAround, queries: Array) -> MovingRegions:
+        sizes = [self.constant(t, j, queries).values for j in region.sizes]
+        none = np.zeros(len(queries))
+        sides = (*sizes, none - 1) if len(sizes) > 1 else (none, none, *sizes)
+        return MovingRegions(queries, self.focal_objects(t, region.focal, queries), *sides)
+
+    @property
+    def are_covered(self) -> Array:
+        """Whether each query's condition holds only within moving regions of its own; bool (queries,)."""
+        covered = np.array([*(bool(template.cover) for template in self.templates), False])
+        return covered[self.queries.template]
 
     @property
     def move(self) -> Array:

@@ -22,7 +22,7 @@ from stqsh.core.matching.keyword_queries import keyword_pairs, keywords_of
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.region_scaling import factors
 from stqsh.core.objects.batch_objects import arrivals_at
-from stqsh.core.queries.query_table import AREA, CIRCLE, QueryTable
+from stqsh.core.queries.query_table import AREA, CIRCLE, RECT, QueryTable
 from stqsh.core.regions.grid_layout import rect_lists
 from stqsh.core.regions.polygon_table import PolygonTable
 from stqsh.core.state.table import add_derived
@@ -76,6 +76,21 @@ class QueryContext:
         mine = (queries.shape == CIRCLE) & (queries.focal < 0)
         x, y = (np.where(mine, column, np.nan) for column in (queries.x1, queries.y1))
         return QueryCircles(x, y, queries.radius)
+
+    @cached_property
+    def covered(self) -> Array:
+        """Which queries of all places are matched only in the moving regions that cover their conditions.
+
+        An index of boxes would give them every event. Those with keywords are found by them. bool (queries,).
+        """
+        queries, covered = self.queries, self.conditions.are_covered
+        if not covered.any():
+            return covered
+        everywhere = np.isneginf(queries.x1) & np.isneginf(queries.y1)
+        everywhere &= np.isposinf(queries.x2) & np.isposinf(queries.y2)
+        covered &= everywhere & (queries.shape == RECT) & (queries.focal < 0)
+        keywords = keywords_of(self.batch, self.prefix)
+        return covered if keywords is None else covered & ~np.isin(queries.id, keywords.queries.id)
 
     def centres(self, positions: Array, steps: Array) -> tuple[Array, Array]:
         """Return the centres of queries after steps, float64 (n,) each; NaN if there is none."""

@@ -53,6 +53,7 @@ class StaticRegionIndex:
         still = np.flatnonzero((queries.focal < 0) & (queries.mode == ACTIVE))
         boxes = np.full((len(queries), 4), np.nan)
         boxes[still] = context.boxes(still, self._batch.timing.first - 1)
+        boxes[context.covered] = np.nan
         if matched is not None:
             boxes[~matched] = np.nan
         checked = (queries.template >= 0) | (queries.shape != RECT) | context.staying

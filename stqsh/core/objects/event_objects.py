@@ -27,6 +27,9 @@ _MINUTE, _HOUR = 60_000_000, 3_600_000_000
 _SPARE = 1024
 """The most expired events before the table is compacted."""
 
+LET_GO = "let_go"
+"""The entry of the header that says how many events of each stream the slot has given to its archive."""
+
 RENUMBERED = "renumbered"
 """The entry of the header that says how often the objects of each stream got other numbers."""
 
@@ -117,6 +120,16 @@ def let_go(state: SlotState, stream: int, timing: BatchTiming, *, at_once: bool)
     if not (at_once or hour or (minute and 16 * np.count_nonzero(expired) > len(expired))):
         return np.zeros(len(expired), np.bool_)
     return expired & ~referenced(state, "objects", stream, len(expired))
+
+
+def count_let_go(state: SlotState, stream: int, count: int) -> None:
+    """Count events that go to the archive."""
+    state.entry(LET_GO)[str(stream)] = let_go_so_far(state, stream) + count
+
+
+def let_go_so_far(state: SlotState, stream: int) -> int:
+    """Return how many events of a stream a slot has given to the archive so far."""
+    return int(state.header.get(LET_GO, {}).get(str(stream), 0))
 
 
 def _ends(timing: BatchTiming, length_us: int) -> bool:

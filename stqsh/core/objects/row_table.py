@@ -23,30 +23,35 @@ class RowTable:
         rows: a batch with the columns of `spec`, and its key, whose values differ.
         nowhere: the place of a row without one: NaN, with which it is no member of any query, or infinity,
             which is in no region.
+        is_timed: whether the times of rows matter; they are 0 otherwise.
     """
 
-    def __init__(self, spec: StreamSpec, rows: pa.RecordBatch, nowhere: float) -> None:
-        self.spec, self._rows, self._nowhere = spec, rows, nowhere
+    def __init__(
+        self, spec: StreamSpec, rows: pa.RecordBatch, nowhere: float, *, is_timed: bool = False
+    ) -> None:
+        self.spec, self._rows, self._nowhere, self._is_timed = spec, rows, nowhere, is_timed
 
     def __len__(self) -> int:
         return self._rows.num_rows
 
     @cached_property
     def stored(self) -> StoredArrays:
-        """The places of the rows; their times are of no matter."""
+        """The places and times of the rows."""
         x, y = self._axis(self.spec.x), self._axis(self.spec.y)
         without = np.isnan(x) | np.isnan(y)
         x[without] = y[without] = self._nowhere
-        return StoredArrays(x, y, np.zeros(len(self), np.int64), np.ones(len(self), np.bool_))
+        return StoredArrays(x, y, self._times(), np.ones(len(self), np.bool_))
 
     def view(self, name: str, objects: Array, *, coded: bool = False) -> pa.Array[Any]:
-        """Return a column of some rows; `coded` is of no matter, as values are a dictionary at will."""
-        del coded
+        """Return a column of some rows; with `coded` texts are a dictionary, as those of slots are."""
         column, places = self._rows.column(name), as_run(objects)
         if isinstance(places, slice):
-            return column.slice(places.start, places.stop - places.start)
-        numbers: Any = pa.array(places)
-        return column.take(numbers)
+            found = column.slice(places.start, places.stop - places.start)
+        else:
+            numbers: Any = pa.array(places)
+            found = column.take(numbers)
+        is_coded = coded and name != self.spec.key and pa.types.is_string(found.type)
+        return found.dictionary_encode() if is_coded else found
 
     def read(self, name: str, objects: Array) -> pa.Array[Any]:
         """Return a column of some rows."""
@@ -60,6 +65,11 @@ class RowTable:
         """Return the rows with a key, int32 (n,)."""
         found: Any = pc.equal(self._rows.column(self.spec.key), key)
         return np.flatnonzero(found.fill_null(False).to_numpy(zero_copy_only=False)).astype(np.int32)
+
+    def _times(self) -> Array:
+        if not self._is_timed:
+            return np.zeros(len(self), np.int64)
+        return np.array(self._rows.column(self.spec.time).cast(pa.int64()).to_numpy(zero_copy_only=False))
 
     def _axis(self, name: str) -> Array:
         if not name:

@@ -52,6 +52,8 @@ class MergeInput:
         spec: The stream's spec.
         kind: The kind's name.
         partials, marks: The payloads of the chunks "partial/<kind>" and "marks/<kind>".
+        first: The first step of the batch.
+        held: The ids of the queries with DWELL, of which each new record of a member that stays is wanted.
     """
 
     state: SlotState
@@ -59,6 +61,8 @@ class MergeInput:
     kind: str
     partials: list[pa.RecordBatch]
     marks: list[pa.RecordBatch]
+    first: int
+    held: Array
 
 
 class ShownRows(Protocol):
@@ -168,7 +172,8 @@ class _Merger:
     def run(self) -> MergedUpdates:
         """Merge the batch, and return the changes of the answers."""
         changes, renewed, ranks, shows = self._merged()
-        renewed = renewed.changed(self._records.numbers_looked_up())
+        is_held = np.isin(self._ids[renewed.query], self._batch.held)
+        renewed = renewed.changed(self._records.numbers_looked_up(), is_held)
         merged, far = _updates(changes, renewed.updates(), ranks)
         updates = merged._replace(distance=np.where(shows[merged.query], far, np.nan))
         return MergedUpdates(self._with_ids(updates), self._records)
@@ -252,9 +257,9 @@ class _Merger:
         return ranks
 
     def _renewed(self, lists: CandidateLists, news: SlotChanges, changes: AnswerChanges) -> RenewedRows:
-        """Return the members that stay in answers with new records; none if nothing was looked up."""
+        """Return the members that stay in answers with new records; none if nobody asks for them."""
         known = len(lists.version)
-        if (self._records.numbers_looked_up() < 0).all():
+        if not len(self._batch.held) and (self._records.numbers_looked_up() < 0).all():
             return RenewedRows(*(np.empty(0, np.int64) for _ in RenewedRows._fields))
         keys = np.unique(self._records.keys(), return_inverse=True)[1]
         owner = np.repeat(np.arange(len(lists.start) - 1), np.diff(lists.start))

@@ -54,10 +54,12 @@ _MARKS: list[tuple[str, pa.DataType]] = [
 MARKS = pa.schema(_MARKS)
 """A change of a query at a step; k and shows (whether updates have a distance) apply to REGISTER."""
 
-REGISTER, PAUSE, DROP, END, LIMIT = 1, 2, 3, 4, 5
-"""The marks; a query that resumes needs none, as its slots send the changes since it paused.
+REGISTER, PAUSE, DROP, END, LIMIT, HOLD, WAKE = 1, 2, 3, 4, 5, 6, 7
+"""The marks; a query that resumes needs none, because its slots send the changes since it paused.
 
 LIMIT comes with REGISTER where a kind merges twice: its k is how many of the merged members are wanted.
+HOLD comes with REGISTER of a query with DWELL: its k is the DWELL in steps. WAKE comes with each batch in
+which such a query is active: its step is the last one up to which changes may become due.
 """
 
 PART_CANDIDATES = 1 << 17
@@ -173,9 +175,10 @@ def is_partial(kind: str) -> bool:
 
 
 def all_marks(batches: Iterable[pa.RecordBatch]) -> QueryMarks:
-    """Return the marks of several slots as one table without duplicates, by query."""
+    """Return the marks of several slots as one table without duplicates, by query; the latest counts."""
     table = pa.Table.from_batches(list(batches), MARKS)
     columns = [column.to_numpy() for column in table.columns]
-    marks = QueryMarks(*columns)
+    order = np.argsort(-columns[1], kind="stable")
+    marks = QueryMarks(*(column[order] for column in columns))
     _, first = np.unique(np.stack([marks.query, marks.mark.astype(np.int64)]), axis=1, return_index=True)
     return QueryMarks(*(column[first] for column in marks))

@@ -44,10 +44,13 @@ class RenewedRows(NamedTuple):
     old: Array
     new: Array
 
-    def changed(self, selected: Array) -> RenewedRows:
-        """Return those that differ in what is selected: a number for each version, -1 for nothing."""
+    def changed(self, selected: Array, anyway: Array | bool = False) -> RenewedRows:
+        """Return those that differ in what is selected: a number for each version, -1 for nothing.
+
+        Those that are wanted `anyway`, bool (n,), need not differ.
+        """
         old, new = selected[self.old], selected[self.new]
-        differs = (old >= 0) & (new >= 0) & (old != new)
+        differs = ((old >= 0) & (new >= 0) & (old != new)) | anyway
         return RenewedRows(*(column[differs] for column in self))
 
     def updates(self) -> QueryUpdates:

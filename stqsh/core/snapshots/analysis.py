@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -28,6 +28,10 @@ class OperatorRun(NamedTuple):
     taken: int
     rows: int
     seconds: float
+
+
+Archived: TypeAlias = Callable[[list[pa.RecordBatch]], tuple[int, Iterator[pa.RecordBatch]]]
+"""Returns the number of archived events to read, and their shares, given the shares of the slots."""
 
 
 @dataclass
@@ -86,11 +90,20 @@ class AnalysedSelection(SnapshotSelection):
 
 
 def analyse(
-    states: Sequence[SlotState], spec: SnapshotSpec, place: Place | None, empty: pa.RecordBatch
+    states: Sequence[SlotState],
+    spec: SnapshotSpec,
+    place: Place | None,
+    empty: pa.RecordBatch,
+    archived: Archived | None = None,
 ) -> tuple[OperatorRun, ...]:
     """Answer a snapshot on the slots' states, and return what each operator did, the whole answer last.
 
-    `empty` is the share of a slot without objects, for an answer that no slot has a share of.
+    Args:
+        states: the states.
+        spec: the snapshot.
+        place: where the focal object of its region is, None while it is absent.
+        empty: the share of a slot without objects, for an answer that no slot has a share of.
+        archived: the shares of an archive, of a snapshot of the past.
     """
     analysis = Analysis()
 
@@ -100,6 +113,9 @@ def analyse(
     def answer() -> pa.Table:
         shares = [part(state, spec, place, selection) for state in states]
         parts = [share for share in shares if share is not None] or [empty]
+        if archived is not None:
+            events, others = archived(parts)
+            parts += analysis.timed("read of the archive, and filter", events, lambda: [*others], _rows)
         merged = sum(share.num_rows for share in parts)
         table: pa.Table = analysis.timed("merge, sort and limit", merged, lambda: whole(parts, spec))
         return table
@@ -108,3 +124,8 @@ def analyse(
     stored = sum(len(one.stored.known) for one in scanned if one is not None)
     analysis.timed("answer", stored, answer)
     return tuple(analysis.runs.values())
+
+
+def _rows(shares: Sequence[pa.RecordBatch]) -> int:
+    """Return how many rows shares have."""
+    return sum(share.num_rows for share in shares)

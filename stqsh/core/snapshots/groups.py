@@ -20,11 +20,13 @@ from stqsh.core.aggregates.states import VALUES, Contribution, States, add_state
 from stqsh.core.contract.snapshot_selection import SnapshotSelection, StoredRows
 from stqsh.spec.aggregate import AggregateSpec, GroupColumn, Measure
 from stqsh.spec.chunk import arrow_type
-from stqsh.spec.expression import Expr
+from stqsh.spec.expression import ColumnExpr, Expr
 from stqsh.spec.query import SnapshotSpec
 from stqsh.spec.region import NearestSpec
 
-_NOW, _RANK = b"now_us", "rank"
+NOW = b"now_us"
+"""The entry of a share's metadata that says what NOW is."""
+_RANK, _TIME = "rank", "time"
 _FEW = 1 << 14
 """The most records of a slot that are not grouped there."""
 
@@ -35,9 +37,11 @@ def groups_part(selection: SnapshotSelection, objects: Array, rank: Array | None
     assert spec is not None, "the snapshot has aggregates"
     rows, now = StoredRows(selection.present, objects, selection.reach), selection.present.now
     if rank is not None:
-        keys = selection.present.table.show_keys(objects)
+        order = {KEY: selection.present.table.show_keys(objects), _RANK: pa.array(rank)}
+        if selection.spec.past:
+            order[_TIME] = rows.value(ColumnExpr(selection.present.table.spec.time))
         nearest = _records(spec.groups, spec.measures, rows.value, rows)
-        return _share(pa.table({KEY: keys, _RANK: pa.array(rank), **nearest}), now)
+        return _share(pa.table({**order, **nearest}), now)
     records = _records(spec.groups, spec.measures, rows.coded, rows)
     if records and len(objects) <= _FEW:
         return _share(pa.table(records), now)
@@ -64,7 +68,7 @@ def groups_whole(parts: Sequence[pa.RecordBatch], spec: SnapshotSpec) -> pa.Tabl
         states = _of_nearest(parts, aggregates, spec.region.k)
     else:
         states = _added(parts, aggregates)
-    now_us = int((parts[0].schema.metadata or {})[_NOW])
+    now_us = int((parts[0].schema.metadata or {})[NOW])
     shown = show_groups(aggregates, _with_members(aggregates, states), now_us)
     positions: Any = pa.array(first_groups(aggregates, shown))
     found = shown.take(positions)
@@ -105,7 +109,7 @@ def _records(
 
 def _share(table: pa.Table, now: int) -> pa.RecordBatch:
     [batch] = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]
-    return batch.replace_schema_metadata({_NOW: str(now)})
+    return batch.replace_schema_metadata({NOW: str(now)})
 
 
 def _states(
@@ -136,9 +140,10 @@ def _with_members(spec: AggregateSpec, states: States) -> States:
 
 
 def _of_nearest(parts: Sequence[pa.RecordBatch], spec: AggregateSpec, k: int) -> States:
-    """Return the states of the k nearest of all candidates; ties go to the smaller key."""
+    """Return the states of the k nearest of all candidates; ties go to the smaller key, and the earlier."""
     found = pa.Table.from_batches([part.replace_schema_metadata(None) for part in parts])
-    order = pc.sort_indices(found, sort_keys=[(_RANK, "ascending"), (KEY, "ascending")])
+    names = [name for name in (_RANK, KEY, _TIME) if name in found.column_names]
+    order = pc.sort_indices(found, sort_keys=[(name, "ascending") for name in names])
     nearest = found.take(order[:k]).combine_chunks()
     records = {name: whole(nearest[name]) for name in nearest.column_names}
     return add_states([_states(spec.groups, spec.measures, records, nearest.num_rows)])

@@ -7,7 +7,8 @@ and only what may be in the answer is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +18,10 @@ from stqsh.core.conditions.resolver import Resolver
 from stqsh.core.contract.snapshot_selection import PresentObjects, SnapshotSelection
 from stqsh.core.kernels.index.scan import EVER
 from stqsh.core.objects.row_table import RowTable
-from stqsh.core.snapshots.select import share_of, whole
+from stqsh.core.snapshots.select import noting_failures, share_of, whole, window_of
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.query import SnapshotSpec
+from stqsh.spec.region import Place
 from stqsh.spec.stream import StreamSpec
 
 
@@ -49,3 +51,34 @@ def answer_over_rows(
         for table in (RowTable(stream, rows, nowhere) for rows in batches)
     ]
     return whole(shares, spec)
+
+
+def shares_over_events(
+    batches: Iterable[pa.RecordBatch],
+    spec: SnapshotSpec,
+    stream: StreamSpec,
+    *,
+    now_us: int,
+    place: Place | None,
+    state: SlotState,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the share of each batch of events that no slot holds any more, as `part` gives that of a slot.
+
+    Args:
+        batches: the events, with the columns that the snapshot reads, key, location and time.
+        spec: a snapshot of the past.
+        stream: their stream.
+        now_us: what NOW is, µs.
+        place: the place of the region's focal object, None while it is absent.
+        state: has the tables and areas that the snapshot refers to.
+    """
+    resolver = Resolver(state, stream)
+    reach, window_us = reach_of(spec.region, resolver, place), window_of(spec)
+    for rows in batches:
+        # As in a slot, an event without a place is in no answer.
+        present = PresentObjects(RowTable(stream, rows, np.nan, is_timed=True), resolver, now_us, EVER)
+        if window_us is not None:
+            present = present.within(window_us)
+        share = noting_failures(partial(share_of, SnapshotSelection(present, spec, reach)))
+        assert share is not None, "all rows are looked at"
+        yield share

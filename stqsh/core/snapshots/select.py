@@ -11,7 +11,7 @@ section 6 (SRQ, SKQ); instead of cells there is a scan, see `stqsh.core.kernels.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 import numpy as np
@@ -27,7 +27,8 @@ from stqsh.core.conditions.user_functions import FAILURE, apart
 from stqsh.core.contract.query_kind import QueryKind
 from stqsh.core.contract.snapshot_selection import EVERYWHERE, PresentObjects, SnapshotSelection, StoredRows
 from stqsh.core.kinds import KINDS
-from stqsh.core.snapshots.groups import groups_part, groups_whole
+from stqsh.core.objects.event_objects import let_go_so_far
+from stqsh.core.snapshots.groups import NOW, groups_part, groups_whole
 from stqsh.core.snapshots.query_cost import measure
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.aggregate import AggregateSpec, GroupColumn
@@ -42,6 +43,10 @@ Selecting: TypeAlias = Callable[[PresentObjects, SnapshotSpec, RegionNow], Snaps
 
 RANK = "rank"
 """The column of a share with the ranks of its rows, for kinds that rank their members."""
+TIME = "time"
+"""The column of a share with the times of its rows, of snapshots of the past: keys may come again there."""
+LET_GO = b"let_go"
+"""The entry of the metadata of a share of the past that says how many events the slot has archived so far."""
 _KEY, _COUNT = "key", "count"
 
 
@@ -129,12 +134,27 @@ def part(
     Raises:
         ValueError: a region or expression is of an unknown kind.
     """
-    with apart() as failures:
-        found = _part(state, spec, place, selecting, kept)
-        failed = failures()
-    if found is None or not failed.times:
+    found = noting_failures(lambda: _part(state, spec, place, selecting, kept))
+    if found is None or not spec.past:
         return found
-    return found.replace_schema_metadata({**(found.schema.metadata or {}), FAILURE: failed.text.encode()})
+    present = _present(state, spec)
+    assert present is not None, "the slot has a share"
+    found = _with_metadata(found, NOW, str(present.now).encode())
+    return _with_metadata(found, LET_GO, str(let_go_so_far(state, spec.stream_id)).encode())
+
+
+def noting_failures(make: Callable[[], pa.RecordBatch | None]) -> pa.RecordBatch | None:
+    """Return the share that is made, with the reason in its metadata if functions of the user failed."""
+    with apart() as failures:
+        found = make()
+        failed = failures()
+    return (
+        _with_metadata(found, FAILURE, failed.text.encode()) if found is not None and failed.times else found
+    )
+
+
+def _with_metadata(share: pa.RecordBatch, name: bytes, value: bytes) -> pa.RecordBatch:
+    return share.replace_schema_metadata({**(share.schema.metadata or {}), name: value})
 
 
 def _part(
@@ -182,7 +202,7 @@ def selection_of(
     present = _present(state, spec)
     if present is None:
         return None
-    if (window_us := _window_us(spec)) is not None:
+    if (window_us := window_of(spec)) is not None:
         present = present.within(window_us)
     return selecting(present, spec, reach_of(spec.region, present.resolver, place))
 
@@ -202,7 +222,7 @@ def whole(parts: Sequence[pa.RecordBatch], spec: SnapshotSpec) -> pa.Table:
         most = count if wanted is None else wanted  # each slot counts as many as it has
         return pa.table({spec.output: [min(count, most)]})
     if RANK in found.column_names:
-        order = pc.sort_indices(found, sort_keys=[(RANK, "ascending"), (_KEY, "ascending")])
+        order = pc.sort_indices(found, sort_keys=[(RANK, "ascending"), *_by_key(found)])
         found = found.take(order[:wanted])
     names = {f"s{i}": column.name for i, column in enumerate(spec.select)}
     shown = found.select([*names])
@@ -244,10 +264,13 @@ def _present(state: SlotState, spec: BoundQuery) -> PresentObjects | None:
 
     It is the step's time, with WINDOW the end of the step's tick (language.md section 7).
     """
-    return PresentObjects.of(state, spec.stream_id, at_end=_window_us(spec) is not None)
+    present = PresentObjects.of(state, spec.stream_id, at_end=window_of(spec) is not None)
+    is_past = isinstance(spec, SnapshotSpec) and spec.past
+    return present.of_all_times() if is_past and present is not None else present
 
 
-def _window_us(spec: BoundQuery) -> int | None:
+def window_of(spec: BoundQuery) -> int | None:
+    """Return the window of a query or a snapshot, µs; None without one."""
     return spec.window_us if spec.aggregates is None else spec.aggregates.window_us
 
 
@@ -294,11 +317,18 @@ def _columns(
 ) -> dict[str, pa.Array[Any]]:
     spec, rows = selection.spec, StoredRows(selection.present, objects, selection.reach)
     columns = {_KEY: rows.value(ColumnExpr(selection.present.table.spec.key))}
+    if spec.past:
+        columns[TIME] = rows.value(ColumnExpr(selection.present.table.spec.time))
     # As in the order of a continuous query, infinities and NaN are NULL.
     columns |= {f"o{i}": canonical(rows.value(column.value)) for i, column in enumerate(spec.order)}
     if select:
         columns |= {f"s{i}": rows.value(column.value) for i, column in enumerate(spec.select)}
     return columns
+
+
+def _by_key(table: pa.Table) -> list[tuple[str, Literal["ascending"]]]:
+    """Return the sort keys of rows that nothing else orders."""
+    return [(name, "ascending") for name in (_KEY, TIME) if name in table.column_names]
 
 
 def _counted(count: int) -> pa.RecordBatch:
@@ -308,7 +338,8 @@ def _counted(count: int) -> pa.RecordBatch:
 def _first(table: pa.Table, spec: SnapshotSpec) -> pa.Array[Any]:
     """Return positions of the rows in the order of ORDER BY, up to LIMIT.
 
-    NULLs come last, or first where ORDER BY says so; ties, and rows without ORDER BY, are ordered by key.
+    NULLs come last, or first where ORDER BY says so; ties, and rows without ORDER BY, are ordered by key, and
+    those of one key, which only the past has, by time.
     """
     keys: list[Any] = []
     for i, column in enumerate(spec.order):
@@ -317,7 +348,7 @@ def _first(table: pa.Table, spec: SnapshotSpec) -> pa.Array[Any]:
             table = table.append_column(f"n{i}", known)
             keys.append((f"n{i}", "ascending"))
         keys.append((f"o{i}", "descending" if column.is_descending else "ascending"))
-    keys.append((_KEY, "ascending"))
+    keys += _by_key(table)
     limit = spec.limit
     if limit is None or limit >= table.num_rows:
         return pc.sort_indices(table, sort_keys=keys)

@@ -99,7 +99,8 @@ class StateTable:
 
     def __init_subclass__(cls) -> None:
         own = {name: spec for name, spec in vars(cls).items() if isinstance(spec, ArraySpec)}
-        cls.specs = {**cls.specs, **own}
+        inherited = [base.specs for base in cls.__bases__ if issubclass(base, StateTable)]
+        cls.specs = {name: spec for specs in (*inherited, own) for name, spec in specs.items()}
 
     def __init__(self, state: SlotState, prefix: str, more: Specs | None = None) -> None:
         """Open the table, create missing arrays, and upgrade those of an older version.

@@ -14,35 +14,17 @@ from typing import NamedTuple
 import pyarrow as pa
 from msgspec.structs import replace
 
-from stqsh.core.conditions.evaluation import compute
+from stqsh.core.conditions.time_ranges import EVER, LASTING, TimeRange, exact_range
 from stqsh.core.contract.snapshot_selection import SnapshotSelection
 from stqsh.core.texts.tokenizer import coded_terms
-from stqsh.core.views.time_slots import EVER, TimeRange
 from stqsh.spec.aggregate import GroupColumn, Measure
 from stqsh.spec.expression import (
-    AndExpr,
-    ArithmeticExpr,
-    BetweenExpr,
-    CaseExpr,
-    CastExpr,
     ColumnExpr,
     CompareExpr,
-    ConcatExpr,
     ContainsExpr,
-    DurationExpr,
     Expr,
     ExprBase,
-    FunctionExpr,
-    InExpr,
-    InsideExpr,
-    IsNullExpr,
-    LikeExpr,
     LiteralExpr,
-    NegativeExpr,
-    NotExpr,
-    NowExpr,
-    OrExpr,
-    RegionOfExpr,
     conjunction,
     conjuncts,
     find_nodes,
@@ -53,15 +35,6 @@ from stqsh.spec.stream import StreamSpec
 
 COUNT = Measure("count")
 
-_LASTING = (
-    AndExpr, ArithmeticExpr, BetweenExpr, CaseExpr, CastExpr, ColumnExpr, CompareExpr, ConcatExpr,
-    ContainsExpr, DurationExpr,
-    FunctionExpr, InExpr, InsideExpr, IsNullExpr, LikeExpr, LiteralExpr, NegativeExpr, NotExpr, OrExpr,
-    RegionOfExpr,
-)  # fmt: skip
-"""What has the same value for an event for ever: neither NOW, nor a table, nor a distance from a centre."""
-
-_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 _EXACT = frozenset({"STRING", "INT", "BIGINT", "BOOLEAN", "TIMESTAMP"})
 """Types whose values a group shows as they are; NaN and -0.0 change in groups."""
 
@@ -194,11 +167,11 @@ def question_of(selection: SnapshotSelection) -> Question | None:
     times = TimeRange(present.since, EVER.until if present.until is None else present.until)
     rest = list[Expr]()
     for one in conjuncts(spec.condition):
-        found = _time_range(one, stream.time, present.now)
+        found = exact_range(one, stream.time, present.now)
         if found is None:
             rest.append(one)
         else:
-            times = TimeRange(max(times.since, found.since), min(times.until, found.until))
+            times = times.within(found)
     aggregates = spec.aggregates
     groups = () if aggregates is None else aggregates.groups
     counts = (COUNT,) if spec.aggregate == "count" else ()
@@ -222,36 +195,7 @@ def _is_of_events(spec: SnapshotSpec, stream: StreamSpec) -> bool:
 
 
 def _is_lasting(expr: Expr) -> bool:
-    return all(isinstance(node, _LASTING) for node in find_nodes(expr, ExprBase))
-
-
-def _time_range(expr: Expr, time: str, now: int) -> TimeRange | None:
-    """Return the times that a condition lets through, None for one that is no range of times."""
-    match expr:
-        case CompareExpr(operator, ColumnExpr(name), other) if name == time and operator in _FLIPPED:
-            at = _instant(other, now)
-        case CompareExpr(operator, other, ColumnExpr(name)) if name == time and operator in _FLIPPED:
-            operator, at = _FLIPPED[operator], _instant(other, now)
-        case BetweenExpr(ColumnExpr(name), low, high) if name == time:
-            least, most = _instant(low, now), _instant(high, now)
-            return None if least is None or most is None else TimeRange(least, most + 1)
-        case _:
-            return None
-    if at is None:
-        return None
-    since = {"=": at, ">": at + 1, ">=": at}.get(operator, EVER.since)
-    until = {"=": at + 1, "<": at, "<=": at + 1}.get(operator, EVER.until)
-    return TimeRange(since, until)
-
-
-def _instant(expr: Expr, now: int) -> int | None:
-    """Return an instant that is the same for all events, µs; None for anything else."""
-    if not all(isinstance(node, (*_LASTING, NowExpr)) for node in find_nodes(expr, ExprBase)):
-        return None
-    if any(find_nodes(expr, ColumnExpr)) or reads_location(expr):
-        return None
-    found = compute(expr, {"": pa.nulls(1)}, now)
-    return found[0].as_py() if pa.types.is_integer(found.type) else None
+    return all(isinstance(node, LASTING) for node in find_nodes(expr, ExprBase))
 
 
 def _equal_column(expr: Expr, types: dict[str, str]) -> str | None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
 from stqsh.arrays import Array
+from stqsh.core.conditions.time_ranges import EVER, TimeRange
 from stqsh.core.kernels.events.transitions import StoredArrays
 from stqsh.core.views.cells import NO_EXTENT, CellGrid, Extent, depth_for
 
@@ -23,16 +23,6 @@ FINEST = 1 << 14
 
 _COARSEST = 8
 """A time slot holds at most one event in this many of all."""
-
-
-class TimeRange(NamedTuple):
-    """Times from `since` on and before `until`, µs."""
-
-    since: int
-    until: int
-
-
-EVER = TimeRange(np.iinfo(np.int64).min, np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True)

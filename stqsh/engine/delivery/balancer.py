@@ -25,7 +25,7 @@ from stqsh.sources.routing_plans import (
 )
 from stqsh.spec.clock import BatchClock
 from stqsh.storage.catalogue import live_streams
-from stqsh.storage.control_log import ControlDb, get_meta, set_meta
+from stqsh.storage.control_log import ControlDb, get_meta, keeps_heads_in_spark, set_meta
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import step_taken
 from stqsh.storage.rows import StreamRow
@@ -111,7 +111,8 @@ class Balancer:
         settings, failed = self._settings(), ""
         self._looks += 1
         try:
-            streams = live_streams(self._control)
+            elsewhere = keeps_heads_in_spark(self._control)  # and so the places of live objects
+            streams = [one for one in live_streams(self._control) if not (one.spec.is_live and elsewhere)]
             for dropped in self._streams.keys() - {stream.id for stream in streams}:
                 del self._streams[dropped]
             for stream in streams:

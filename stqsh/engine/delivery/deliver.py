@@ -35,6 +35,7 @@ from stqsh.spec.offset import Offset
 from stqsh.spec.query import AskSpec, SnapshotSpec, at_places, focal_keys
 from stqsh.spec.region import Key, Place
 from stqsh.spec.stats import BatchStats, SiftedRecords, SlotStats, TakenMessages, TaskTiming, TimeSplit
+from stqsh.storage.archive_files import ArchiveFile
 from stqsh.storage.blobs import checkpoint_blobs
 from stqsh.storage.catalogue import NameBook
 from stqsh.storage.control_log import ControlDb, wall_clock_us
@@ -132,11 +133,14 @@ class Delivery:
         for stream, taken in delivered.taken.items():
             letters = "".join(part.letters for part in taken)
             write_live_letters(self._home.stream(stream), number, letters.encode())
-        for stream, events in delivered.archived.items():
-            write_archive(self._book.stream(stream).spec, number, events)
+        archived = [
+            file
+            for stream, events in delivered.archived.items()
+            for file in write_archive(self._book.stream(stream).spec, number, events)
+        ]
         for ask, shares in delivered.answers.items():
             write_answer(self._home, ask, shares, progress)
-        self._record(progress, delivered, logged)
+        self._record(progress, delivered, logged, archived)
         if self._mirror is not None:
             self._mirror.publish()
         if self._on_timings is not None:
@@ -150,7 +154,13 @@ class Delivery:
             self._on_first()
             self._on_first = None
 
-    def _record(self, progress: Progress, delivered: BatchOutcome, logged: LoggedFile | None) -> None:
+    def _record(
+        self,
+        progress: Progress,
+        delivered: BatchOutcome,
+        logged: LoggedFile | None,
+        archived: list[ArchiveFile],
+    ) -> None:
         """Write progress and effects in one transaction, so that no SET intervenes before the next order."""
         with self._control.transaction():
             self._note_turn(progress.batch)
@@ -167,6 +177,7 @@ class Delivery:
                     for stream, taken in delivered.taken.items()
                 ],
                 latest_us=latest_times(delivered.taken),
+                archived=archived,
             )
             record_batch(self._control, progress, effects)
 

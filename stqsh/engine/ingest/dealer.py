@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -147,6 +148,42 @@ class Dealer:
         self, slot: int, kind: ChunkKind, at: ChunkOrder, order: DealOrder, rows: int, payload: bytes
     ) -> Chunk:
         return Chunk(slot, self.spec.id, kind, at, order.first_step, order.last_step, rows, payload)
+
+
+@dataclass(frozen=True, slots=True)
+class Dealers:
+    """The fold of all dealers as one operator, on a cluster.
+
+    Operators of a cluster do not come with streams. The slots' seeds take a way round it: Deliver keeps them,
+    and the first batch that a dealer deals brings them, see `stqsh.engine.ingest.dealer_seeds`.
+
+    Attributes:
+        blobs: the session's blobs, which have the routing tables.
+        slots: the number of slots.
+    """
+
+    blobs: Blobs
+    slots: int
+    name: ClassVar[str] = "dealers"
+
+    def accepts(self, chunk: Chunk) -> bool:
+        """Return whether a chunk is for a dealer."""
+        return chunk.kind in _KINDS
+
+    def apply(self, state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
+        """Let each stream's dealer deal the records of a batch; forget those of streams that are gone."""
+        streams: dict[int, list[Chunk]] = {}
+        for chunk in chunks:
+            streams.setdefault(chunk.stream, []).append(chunk)
+        sent: list[Chunk] = []
+        for _, some in sorted(streams.items()):
+            orders = [chunk for chunk in some if chunk.kind == ChunkKind.DEAL_ORDER]
+            spec = unpack_struct(orders[0].payload, DealOrder).spec
+            assert spec is not None, "the order of a batch names the stream"
+            sent += Dealer(spec, self.blobs, self.slots).apply(state, some)
+        for stream in {int(name.partition("/")[0][1:]) for name in state.names()} - streams.keys():
+            state.release(f"s{stream}/")
+        return sent
 
 
 class _DealtObjects:

@@ -17,6 +17,7 @@ from stqsh.engine.ingest.crossing_records import (
     deal_crossing,
     texts_to_deal,
 )
+from stqsh.engine.ingest.dealer_seeds import read_seeds
 from stqsh.engine.ingest.live_reader import read_live
 from stqsh.engine.ingest.record_sieve import RecordSieve, sieve_of_task
 from stqsh.engine.ingest.slot_commands import concerned_slots, for_slot, packed_commands
@@ -130,8 +131,11 @@ def _dealer_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
             begins_copy=stream_id in head.copies,
             is_copied=copied,
             terms=task.terms.get(stream_id),
+            spec=task.streams[stream_id],
         )
         yield from _to_all(task, stream_id, ChunkKind.DEAL_ORDER, Phase.COMMANDS, pack_json(order))
+        if stream_id in head.seeded:
+            yield from read_seeds(task.blobs, stream_id, head.seeded[stream_id])
 
 
 def _stream(task: SourceTask, stream: int) -> Blobs:

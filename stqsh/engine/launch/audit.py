@@ -22,6 +22,7 @@ from stqsh.checksums import DamagedFileError
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.spark.spark_internals import (
     commit_file,
+    first_batch,
     has_metadata,
     is_intact,
     last_commit,
@@ -78,6 +79,7 @@ def audit_home(home: SessionHome, control: ControlDb, settings: EngineSettings) 
     delivered, checkpoint = read_progress(control).batch, checkpoint_blobs(home.path)
     _drop_unfinished(checkpoint, delivered)
     committed, planned = last_commit(checkpoint), last_offset(checkpoint)
+    first = first_batch(checkpoint)
     if planned >= 0 and not has_metadata(checkpoint):
         log.warning("checkpoint/metadata is damaged or gone, and is written again: it only names the query")
         write_metadata(checkpoint)
@@ -87,10 +89,10 @@ def audit_home(home: SessionHome, control: ControlDb, settings: EngineSettings) 
             f" but {_batches(delivered)} are recorded as delivered"
         )
     if committed >= 0:
-        _check_intact(checkpoint, commit_file(committed))
-        _check_intact(checkpoint, offset_file(committed))
+        _check_intact(checkpoint, commit_file(committed, first))
+        _check_intact(checkpoint, offset_file(committed, first))
     if planned >= 0:
-        _check_intact(checkpoint, offset_file(planned))
+        _check_intact(checkpoint, offset_file(planned, first))
         _check_numbers(checkpoint, control, planned)
     if settings.local and delivered >= 0:
         _check_slots(home, control, settings.slots, committed)
@@ -109,7 +111,8 @@ def _drop_unfinished(checkpoint: Blobs, delivered: int) -> None:
     planned again, and slots that have stored it go back to the one before.
     """
     committed, planned = last_commit(checkpoint), last_offset(checkpoint)
-    commit, offset = commit_file(committed), offset_file(planned)
+    first = first_batch(checkpoint)
+    commit, offset = commit_file(committed, first), offset_file(planned, first)
     if 0 <= delivered == committed == planned and not is_intact(checkpoint, commit):
         damaged = commit
     elif delivered == committed == planned - 1 and not is_intact(checkpoint, offset):

@@ -185,7 +185,7 @@ class Engine:
 
         def start() -> StreamingQuery:
             self._mend(control, settings)
-            return start_query(spark, settings, delivery, spool, watchdog.batch)
+            return start_query(spark, settings, delivery, spool, watchdog.batch, supervisor.outgrown)
 
         supervisor = Supervisor(
             self._home.path,

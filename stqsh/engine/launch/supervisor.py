@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.operators.data_source import HOLD_FILE
-from stqsh.engine.spark.spark_errors import reason, remedy, waits_for_source
+from stqsh.engine.spark.spark_errors import has_late_worker, reason, remedy, waits_for_source
 from stqsh.errors import EngineError
 from stqsh.storage.processes import StopRequest
 
@@ -70,6 +70,11 @@ class Supervisor:
         self._on_waiting = on_waiting
         self._waits_after: int | None = None
         self._stopping = StopRequest()
+        self._is_outgrown = False
+
+    def outgrown(self) -> None:
+        """Request that another query goes on from this one, as `start` makes it now."""
+        self._is_outgrown = True
 
     def stop(self) -> None:
         """Request a stop between two batches; may be called from a signal handler."""
@@ -98,7 +103,11 @@ class Supervisor:
             self._watch(query)
             if query.isActive:
                 self._stop_between_batches(query)
-                return
+                if not self._is_outgrown:
+                    return
+                log.info("another query goes on from this one, with dealers")
+                self._is_outgrown = False
+                continue
             failures = 1 if self._batches() > delivered else failures + 1
             delivered = self._batches()
             error = query.exception()
@@ -112,14 +121,15 @@ class Supervisor:
                 self._stopping.wait(self._tuning.source_wait_s)
                 continue
             # What users have to mend fails again, unless the start of the query mends it.
-            if failures >= (2 if hint else self._tuning.query_attempts):
+            most = self._tuning.late_attempts if has_late_worker(error) else self._tuning.query_attempts
+            if failures >= (2 if hint else most):
                 raise QueryFailedError(why, hint=hint)
             self._stopping.wait(0.2 * failures)
 
     def _watch(self, query: StreamingQuery) -> None:
-        """Wait until the query ends by itself or a stop is requested."""
+        """Wait until the query ends by itself, or is to be stopped."""
         for look in count():
-            if self._stopping.wait(self._tuning.supervisor_look_s):
+            if self._stopping.wait(self._tuning.supervisor_look_s) or self._is_outgrown:
                 return
             if not self._jvm_alive():
                 raise JvmDiedError(JVM_DIED)

@@ -6,6 +6,7 @@ more short-lived processes that only inspect the class, so heavy modules are imp
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -66,6 +67,8 @@ class StqshSource(DataSource):
         transit: the folder or the URI for large payloads, see `stqsh.engine.state.payload_files`.
         spool_bytes: the least size in bytes of a payload that goes there.
         folds: `true` if tasks may fold what they read, as no operator of Spark's does it after them.
+        deals: `true` if the query has dealers; without, no batch comes after the one that needs them.
+        initial: the offset before the first batch, as JSON.
     """
 
     @classmethod
@@ -88,6 +91,8 @@ class StqshSource(DataSource):
         reader = StqshReader(Path(options["home"]), numbers, options["boot"])
         reader.spool = open_spool(Path(options["home"]), options["transit"], int(options["spool_bytes"]))
         reader.folds = options.get("folds") == "true"
+        reader.deals = options.get("deals") != "false"
+        reader.initial = options.get("initial", "")
         if options.get("storage"):
             reader.blobs = open_blobs(options["storage"], options["cache"])
         return reader
@@ -115,11 +120,15 @@ class StqshReader(DataSourceStreamReader):
     Attributes:
         spool: where large payloads are put, if they may be passed by name.
         folds: whether tasks may fold what they read.
+        deals: whether the query has dealers for streams that need them.
+        initial: the offset before the first batch, as JSON; "" for that of a session's beginning.
         blobs: the session's files.
     """
 
     spool: Spool | None = None
     folds = False
+    deals = True
+    initial = ""
 
     def __init__(self, home: Path, numbers: tuple[int, ...], boot: str) -> None:
         self._home, self._numbers, self._boot = home, numbers, boot
@@ -159,7 +168,7 @@ class StqshReader(DataSourceStreamReader):
 
     def initialOffset(self) -> OffsetJson:
         """Return the offset before the first batch."""
-        return Offset().to_json()
+        return json.loads(self.initial) if self.initial else Offset().to_json()
 
     def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
         """Return the end of the next batch; `start` itself if there is nothing to do for a while."""
@@ -170,7 +179,10 @@ class StqshReader(DataSourceStreamReader):
         while not self._hold.exists():
             self.stage()
             seen = self.control.version()
-            after = self.planner.latest(before, time.time_ns() // 1000)
+            if before.dealers and not self.deals:  # the query is about to be started with them
+                after = before
+            else:
+                after = self.planner.latest(before, time.time_ns() // 1000)
             if after is not before:
                 return after.to_json()
             if not self._await(seen if before.is_idle else None, until):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Callable
@@ -14,15 +15,26 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.delivery.deliver import Delivery
+from stqsh.engine.ingest.dealer_seeds import take_seeds
 from stqsh.engine.operators.data_source import StqshSource
 from stqsh.engine.operators.local_operators import LocalOperators, collect
 from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, OperatorContext
-from stqsh.engine.operators.spark_operators import with_operator
-from stqsh.engine.spark.spark_internals import checkpoint_place, settle_batch
+from stqsh.engine.operators.spark_operators import stored_heads, with_operators
+from stqsh.engine.spark.spark_internals import (
+    begin_checkpoint,
+    checkpoint_place,
+    first_batch,
+    initial_heads,
+    last_commit,
+    last_offset,
+    read_offset,
+    settle_batch,
+)
 from stqsh.engine.spark.spark_session import without_generated_code
 from stqsh.engine.state.payload_files import Spool, open_spool
 from stqsh.fs import settle
-from stqsh.storage.blobs import checkpoint_blobs
+from stqsh.spec.offset import Offset
+from stqsh.storage.blobs import Blobs, checkpoint_blobs, later_checkpoint, place_later_checkpoint
 from stqsh.storage.home import SessionHome
 from stqsh.units import parse_size
 
@@ -36,10 +48,12 @@ def start_query(
     delivery: Delivery,
     spool: Spool,
     watch: WatchBatch = nullcontext,
+    outgrown: Callable[[], None] = lambda: None,
 ) -> StreamingQuery:
     """Start the query, from the session's checkpoint if there is one.
 
     Its first batch processes no data: it starts workers and loads state, so the session is ready after it.
+    On a cluster the query has dealers if the last batch has made some.
 
     Args:
         spark: the session that runs the query.
@@ -47,28 +61,37 @@ def start_query(
         delivery: delivers each batch.
         spool: where large payloads are, see `payload_spool`.
         watch: watches each batch.
+        outgrown: called after a batch that makes the first dealer of a cluster. This query takes no other
+            batch then, and is to be stopped and started again.
     """
-    home, checkpoint = SessionHome(settings.home), checkpoint_blobs(settings.home)
+    home = SessionHome(settings.home)
+    if not settings.local:
+        _begin_dealers(spark, settings)
+    checkpoint = checkpoint_blobs(settings.home)
+    first = first_batch(checkpoint)
     spool.prepare()
     arena = home.arena.folders if settings.local else home.arena.on_hosts
-    context = OperatorContext(settings.slots, arena, home.path, settings.blobs, spool)
+    context = OperatorContext(settings.slots, arena, home.path, settings.blobs, spool, first)
     if settings.local:
         spark = without_generated_code(spark)
-    chunks = _read_source(spark, settings, spool)
+    chunks = _read_source(spark, settings, spool, checkpoint)
     operators = None
     if settings.local:
         operators = LocalOperators(EVALUATE, AGGREGATE, context)
     else:
-        for fold in (EVALUATE, AGGREGATE):
-            chunks = with_operator(chunks, fold, context)
+        chunks = with_operators(spark, chunks, context, initial_heads(checkpoint))
 
-    def process_batch(batch: DataFrame, number: int) -> None:
-        begun = time.perf_counter_ns()
+    def process_batch(batch: DataFrame, of_query: int) -> None:
+        begun, number = time.perf_counter_ns(), first + of_query
         with watch(number):
             settle_batch(checkpoint, number)
             table = run_batch(batch, number, operators)
             if operators is not None:
                 settle(home.state)  # the names of slots that are new
+            elif (others := take_seeds(table, settings.blobs, spool)) is not None:
+                table = others
+                if not first:
+                    outgrown()
             delivery.deliver(table, number, (time.perf_counter_ns() - begun) // 1000)
 
     return (
@@ -89,6 +112,19 @@ def run_batch(batch: DataFrame, number: int, operators: LocalOperators | None) -
         operators: the operators to run; None if they are part of the query, whose chunks are only collected.
     """
     return collect(batch) if operators is None else operators.run(batch, number)
+
+
+def _begin_dealers(spark: SparkSession, settings: EngineSettings) -> None:
+    """Let a checkpoint with dealers go on from one without, if the last complete batch has made the first."""
+    before = checkpoint_blobs(settings.home)
+    batch = last_commit(before)
+    if first_batch(before) or batch < 0 or batch != last_offset(before):
+        return
+    offset = read_offset(before, batch)
+    if Offset.from_json(json.loads(offset)).dealers:
+        after = later_checkpoint(settings.blobs, batch + 1)
+        begin_checkpoint(after, offset, stored_heads(spark, before, settings.slots))
+        place_later_checkpoint(settings.home, settings.blobs, batch + 1)
 
 
 def payload_spool(settings: EngineSettings) -> Spool:
@@ -114,8 +150,9 @@ def _max_results(spark: SparkSession) -> int:
     return int(told) if told.isdigit() else parse_size(told)
 
 
-def _read_source(spark: SparkSession, settings: EngineSettings, spool: Spool) -> DataFrame:
+def _read_source(spark: SparkSession, settings: EngineSettings, spool: Spool, checkpoint: Blobs) -> DataFrame:
     """Return the chunks of the source `stqsh` as a streaming data frame."""
+    first = first_batch(checkpoint)
     spark.dataSource.register(StqshSource)
     return (
         spark.readStream.format(StqshSource.name())
@@ -131,5 +168,7 @@ def _read_source(spark: SparkSession, settings: EngineSettings, spool: Spool) ->
         .option("transit", spool.place)
         .option("spool_bytes", spool.least)
         .option("folds", settings.local)
+        .option("deals", settings.local or first > 0)
+        .option("initial", read_offset(checkpoint, first - 1) if first else "")
         .load()
     )

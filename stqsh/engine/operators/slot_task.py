@@ -41,6 +41,7 @@ class OperatorContext:
         home: the session's directory.
         blobs: the session's files, with the replay stores to which slot logs refer.
         spool: where large payloads are; None: they go through Spark.
+        first_batch: the session's number of the batch that Spark numbers 0.
     """
 
     slots: int
@@ -48,6 +49,7 @@ class OperatorContext:
     home: Path
     blobs: Blobs
     spool: Spool | None = None
+    first_batch: int = 0
 
 
 class _Evaluate:

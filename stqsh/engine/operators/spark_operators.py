@@ -1,33 +1,90 @@
 """Evaluate and Aggregate as stateful operators of Spark, for clusters: Spark moves them with their state.
 
 Each is keyed by slot, collects its slot's chunks of the batch, and folds them into the slot's state. Between
-the two, partials go to the slot of their query; everything else keeps its slot.
+the two, partials go to the slot of their query; everything else keeps its slot. Once a live stream has been
+repartitioned, the dealers of such streams stand before them, all as one operator. Spark adds no operator to a
+query, so another query goes on from the heads of the slots that the one without dealers has left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, GroupedData, SparkSession
 from pyspark.sql.streaming.stateful_processor import (
     StatefulProcessor,
     StatefulProcessorHandle,
     TimerValues,
 )
 
-from stqsh.engine.operators.slot_task import OperatorContext, batch_of_task, fold_slot
+from stqsh.engine.ingest.dealer import Dealers
+from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, OperatorContext, batch_of_task, fold_slot
 from stqsh.engine.spark.chunk_codec import from_frames, in_groups, to_frame
 from stqsh.engine.spark.schema import HEAD_SCHEMA, SPARK_SCHEMA
+from stqsh.engine.spark.spark_internals import Heads, slot_keys, stored_values
 from stqsh.engine.state.file_store import FileStore, SparkHead
 from stqsh.engine.state.slot_runner import Fold
+from stqsh.storage.blobs import Blobs
 from stqsh.storage.slot_files import slot_name
 
+_HEAD = "head"
 
-def with_operator(chunks: DataFrame, fold: Fold, context: OperatorContext) -> DataFrame:
-    """Append an operator to a stream of chunks."""
+
+OPERATORS = (EVALUATE, AGGREGATE)
+"""The operators of each session, in order."""
+
+
+def with_operators(
+    spark: SparkSession,
+    chunks: DataFrame,
+    context: OperatorContext,
+    heads: Heads,
+    folds: Sequence[Fold] = OPERATORS,
+) -> DataFrame:
+    """Append the operators to a stream of chunks.
+
+    Args:
+        spark: the session that runs the query.
+        chunks: the stream.
+        context: what operators know about the session.
+        heads: what the operators begin with, in a query that has dealers, too; {} for one without.
+        folds: the operators, in order.
+    """
+    if heads:
+        chunks = _with_operator(chunks, Dealers(context.blobs, context.slots), context, None)
+    for fold in folds:
+        initial = _frame(spark, heads[fold.name], context.slots) if heads else None
+        chunks = _with_operator(chunks, fold, context, initial)
+    return chunks
+
+
+def stored_heads(
+    spark: SparkSession, checkpoint: Blobs, slots: int, folds: Sequence[Fold] = OPERATORS
+) -> Heads:
+    """Return the heads of all slots after the last complete batch of a query without dealers."""
+    slot_of = {key: slot for slot, key in enumerate(slot_keys(slots))}
+    found: Heads = {}
+    for operator, fold in enumerate(reversed(folds)):
+        rows = stored_values(spark, checkpoint, operator, _HEAD).collect()
+        heads = {str(slot_of[row.key[0]]): b64encode(row.value[0]).decode() for row in rows}
+        found[fold.name] = dict(sorted(heads.items()))
+    return found
+
+
+def _frame(spark: SparkSession, heads: dict[str, str], slots: int) -> GroupedData:
+    """Return heads as a frame by slot, as operators take them at their beginning."""
+    keys = slot_keys(slots)
+    rows = [(keys[int(slot)], bytearray(b64decode(head))) for slot, head in heads.items()]
+    return spark.createDataFrame(rows, f"slot_key int, {HEAD_SCHEMA}").groupBy("slot_key")
+
+
+def _with_operator(
+    chunks: DataFrame, fold: Fold, context: OperatorContext, initial: GroupedData | None
+) -> DataFrame:
     return chunks.groupBy("slot_key").transformWithStateInPandas(
-        SlotProcessor(fold, context), SPARK_SCHEMA, "append", "none"
+        SlotProcessor(fold, context), SPARK_SCHEMA, "append", "none", initial
     )
 
 
@@ -39,13 +96,18 @@ class SlotProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the variable of the state store; Spark also calls this where no chunk ever arrives."""
-        self._head = SparkHead(handle.getValueState("head", HEAD_SCHEMA))
+        self._head = SparkHead(handle.getValueState(_HEAD, HEAD_SCHEMA))
+
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: TimerValues) -> None:
+        """Take over the head of a slot from an earlier query."""
+        self._head.write(bytes(initialState[_HEAD].iloc[0]))
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Any]:
         """Fold one slot's chunks of a batch and yield the chunks to send."""
         chunks, context = list(from_frames(rows)), self._context
         name = slot_name(self._fold.name, chunks[0].slot)
-        store = FileStore(context.blobs, name, self._head, batch_of_task(), None)
+        batch = context.first_batch + batch_of_task()
+        store = FileStore(context.blobs, name, self._head, batch, None)
         sent = fold_slot(self._fold, context, store, chunks)
         yield from (to_frame(some, self._context.slots) for some in in_groups(sent))
 

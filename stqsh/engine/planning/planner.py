@@ -159,6 +159,9 @@ class Planner:
             clock, (first.seq, last.seq), defined, lookups, ledger.memory, routed, copies, uncopied, sending
         )
         left = routes_left(self._view.control, ledger, routes, first, last)
+        if not self.folds:
+            begin = [stream for stream in last.dealing if stream not in first.dealing]
+            head = replace(head, seeded={stream: last.dealers[stream] for stream in begin})
         head = replace(head, left=left, unread=self._view.unread(defined))
         crossed = {feed.stream_id: feed.store for feed in self._view.feeds(last)} if last.dealt else {}
         span = BatchSpan(first, last, {stream: crossed[stream] for stream in last.dealt})

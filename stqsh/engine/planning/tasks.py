@@ -33,6 +33,8 @@ class BatchHead:
         copies: the streams whose copy by key begins, and the first row of the store that is not in it yet.
         uncopied: the streams whose copy by key ends.
         sending: the streams whose slots send the last records of their objects to the dealer.
+        seeded: the streams whose dealers begin, and the step after which slots have sent them their seeds,
+            where these are in blobs, see `stqsh.engine.ingest.dealer_seeds`.
         left: the routings in use after the batch, by stream, of which others go out of use in it.
         log: what the batch brings of the log, see `stqsh.engine.planning.head_log`; None if that is nothing.
         read_us: how long it took to read older queries for it, in µs.
@@ -48,6 +50,7 @@ class BatchHead:
     copies: dict[int, int] = field(default_factory=dict)
     uncopied: tuple[int, ...] = ()
     sending: tuple[int, ...] = ()
+    seeded: dict[int, int] = field(default_factory=dict)
     left: dict[int, tuple[int, ...]] = field(default_factory=dict)
     log: Attachment | None = None
     read_us: int = 0

@@ -49,6 +49,7 @@ _FREE = frozenset(
         "spark.locality.wait",
         "spark.local.dir",
         "spark.log.level",
+        "spark.sql.streaming.checkpointFileManagerClass",
         "spark.ui.enabled",
         _PYTHONPATH,
     ]

@@ -61,16 +61,11 @@ _MOST = 300
 _NO_ROOM = (
     "there is no room left on the session's disk, in shared memory or for temporary files (stqsh doctor)"
 )
+_LATE = ("Python worker failed to connect back", "Timed out while waiting for the Python worker")
+_IS_LATE = "a Python worker did not come up in time; other programs may keep the machine busy"
 #: Replacements for texts of Spark's that mean nothing to a user.
 _PLAINLY = (
-    (
-        "Python worker failed to connect back",
-        "a Python worker did not come up in time; other programs may keep the machine busy",
-    ),
-    (
-        "Timed out while waiting for the Python worker",
-        "a Python worker did not come up in time; other programs may keep the machine busy",
-    ),
+    *((sign, _IS_LATE) for sign in _LATE),
     ("OutOfMemoryError", "Java ran out of memory; SET engine.memory = '4g', or more, gives it more"),
     ("No space left on device", _NO_ROOM),
     ("database or disk is full", _NO_ROOM),
@@ -100,6 +95,11 @@ def reason(error: BaseException | None) -> str:
 def waits_for_source(error: BaseException | None) -> bool:
     """Return whether a query has failed because a live source does not answer: it goes on once it does."""
     return SourceAwayError.__name__ in _cause_line(str(error)).partition(":")[0]
+
+
+def has_late_worker(error: BaseException | None) -> bool:
+    """Return whether a query has failed because a Python worker did not come up within ten seconds."""
+    return any(sign in str(error) for sign in _LATE)
 
 
 def remedy(error: BaseException | None) -> str | None:

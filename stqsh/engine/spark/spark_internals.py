@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import subprocess
 import uuid
 import zlib
@@ -18,18 +19,22 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from struct import unpack_from
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote
 
 from stqsh.checksums import DamagedFileError
 from stqsh.fs import settle
 from stqsh.storage import processes
+from stqsh.storage.blobs import BEFORE_FIRST
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from stqsh.storage.blobs import Blobs
+
+Heads: TypeAlias = "dict[str, dict[str, str]]"
+"""The heads of slots in Base64, by operator and slot."""
 
 CHECKED_VERSION = "4.3"
 """The release of Spark for which these assumptions were checked."""
@@ -127,6 +132,9 @@ _EXECUTOR_ID, _EXECUTOR_HOST = "--executor-id", "--hostname"
 """The arguments with which Spark 4.3 starts the Java process of an executor, whatever the master."""
 
 _METADATA = "metadata"
+_HEADS = "heads"
+_BEGINS = re.compile(r"/checkpoints/(?P<first>\d+)(?:\?|$)")
+"""Ends the URI of a checkpoint that does not begin with batch 0."""
 _MASK = 0xFFFFFFFF
 _SEED = 42
 
@@ -151,18 +159,64 @@ def read_offset(checkpoint: Blobs, batch: int) -> str:
     Raises:
         DamagedFileError: the file is gone.
     """
-    *_, offset = bytes(memoryview(checkpoint.read(offset_file(batch)))).decode().splitlines()
+    name = offset_file(batch, first_batch(checkpoint))
+    *_, offset = bytes(memoryview(checkpoint.read(name))).decode().splitlines()
     return offset
 
 
-def commit_file(batch: int) -> str:
-    """Return the name in the checkpoint of the file that Spark 4.3 writes once a batch is complete."""
-    return f"commits/{batch}"
+def first_batch(checkpoint: Blobs) -> int:
+    """Return the session's number of the first batch of a checkpoint, which Spark 4.3 counts from 0.
+
+    It is 0 unless the checkpoint goes on from another one, see `begin_checkpoint`.
+    """
+    found = _BEGINS.search(checkpoint.uri)
+    return int(found["first"]) if found else 0
 
 
-def offset_file(batch: int) -> str:
-    """Return the name in the checkpoint of the file that Spark 4.3 writes before it begins a batch."""
-    return f"offsets/{batch}"
+def commit_file(batch: int, first: int = 0) -> str:
+    """Return the name in the checkpoint of the file that Spark 4.3 writes once a batch is complete.
+
+    Args:
+        batch: the session's number of the batch.
+        first: that of the checkpoint's first batch, before which there is the file of what it goes on from.
+    """
+    return f"commits/{batch - first}" if batch >= first else BEFORE_FIRST
+
+
+def offset_file(batch: int, first: int = 0) -> str:
+    """Return the name in the checkpoint of the file that Spark 4.3 writes before it begins a batch.
+
+    The arguments are those of `commit_file`.
+    """
+    return f"offsets/{batch - first}" if batch >= first else BEFORE_FIRST
+
+
+def begin_checkpoint(checkpoint: Blobs, offset: str, heads: Heads) -> None:
+    """Begin a checkpoint that goes on from another one, with other operators.
+
+    Spark 4.3 does not add operators to a checkpoint, nor does it begin one with another batch than 0. So the
+    name of this one says which batch that is (`first_batch`), and it has the offset before that one, and what
+    the operators begin with. It is complete once it has the offset; then this does nothing.
+    """
+    if checkpoint.names(BEFORE_FIRST):
+        return
+    checkpoint.put(_HEADS, [json.dumps(heads).encode()])
+    write_metadata(checkpoint)
+    checkpoint.put(BEFORE_FIRST, [offset.encode()])
+
+
+def initial_heads(checkpoint: Blobs) -> Heads:
+    """Return what the operators of a checkpoint begin with; {} if it goes on from no other."""
+    return json.loads(memoryview(checkpoint.read(_HEADS)).tobytes()) if first_batch(checkpoint) else {}
+
+
+def stored_values(spark: SparkSession, checkpoint: Blobs, operator: int, name: str) -> DataFrame:
+    """Return what Spark keeps by key of a `ValueState` of an operator: a frame of `key` and `value`.
+
+    Spark 4.3 numbers the operators of a query from the last one to the first.
+    """
+    reader = spark.read.format("statestore").option("operatorId", operator).option("stateVarName", name)
+    return reader.load(checkpoint_place(checkpoint))
 
 
 def has_metadata(checkpoint: Blobs) -> bool:
@@ -216,14 +270,15 @@ def settle_batch(checkpoint: Blobs, batch: int) -> None:
     folder = checkpoint.folder
     if folder is None:
         return
-    written = [commit_file(batch - 1), offset_file(batch)]
-    if batch == 0:
+    first = first_batch(checkpoint)
+    written = [commit_file(batch - 1, first), offset_file(batch, first)]
+    if batch == first:
         written = ["metadata", *written]
     for name in written:
         for file in (folder / name, folder / _checksums(name)):
             if file.exists():
                 settle(file)
-    if batch == 0:
+    if batch == first:
         settle(folder)
 
 
@@ -239,7 +294,7 @@ def last_offset(checkpoint: Blobs) -> int:
 
 def _last_number(checkpoint: Blobs, folder: str) -> int:
     names = [name.removeprefix(folder) for name in checkpoint.names(folder)]
-    return max((int(name) for name in names if name.isdigit()), default=-1)
+    return first_batch(checkpoint) + max((int(name) for name in names if name.isdigit()), default=-1)
 
 
 def _checksums(name: str) -> str:

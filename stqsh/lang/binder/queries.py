@@ -67,6 +67,7 @@ from stqsh.spec.expression import (
 )
 from stqsh.spec.query import (
     AGGREGATE,
+    DWELLING_AGGREGATE,
     FIRST,
     MOST_MEMBERS,
     NEAREST,
@@ -153,12 +154,14 @@ def _registered(
     if spec.aggregates is not None and options.error is not None:
         spec = replace(spec, aggregates=replace(spec.aggregates, error=options.error))
     if options.since_now or options.dwell_us:
-        _check_stream(catalogue.stream(spec.stream), options, select.relations[0].span)
+        place, adds_up = select.relations[0].span, spec.aggregates is not None
+        _check_stream(catalogue.stream(spec.stream), options, place, adds_up=adds_up)
     first = spec.first
+    if kind == AGGREGATE.name and options.dwell_us and spec.aggregates is not None:
+        if spec.aggregates.each_step or spec.aggregates.sync_us is not None:
+            raise NotSupportedError("dwell on aggregates with SYNC or WINDOW, or that time changes", place)
+        kind = DWELLING_AGGREGATE.name
     if kind == RANGE.name and options.changes and _strays(spec.region, spec.select):
-        if options.dwell_us:
-            place = select.relations[0].span
-            raise NotSupportedError("changes of DISTANCE from a moving object together with dwell", place)
         kind, first = FIRST.name, FirstSpec((), MOST_MEMBERS, each_step=True)
     spec = replace(spec, for_us=for_us, kind=kind, options=options, first=first)
     stream = catalogue.stream(spec.stream)
@@ -174,29 +177,31 @@ def _timed(spec: QuerySpec, place: Span) -> QuerySpec:
     """
     if spec.aggregates is not None or not any(has_node(one.value, NowExpr) for one in spec.select):
         return spec
-    if spec.options.dwell_us:
-        raise NotSupportedError("changes of what depends on NOW together with dwell", place)
     if spec.kind == RANGE.name:
         spec = _limited(spec, FirstSpec((), MOST_MEMBERS))
     if spec.kind == NEAREST.name:
         spec = _refreshed(spec, FirstSpec((), MOST_MEMBERS))
     if spec.kind == NEAREST_FIRST.name and spec.first is not None:
         spec = _refreshed(spec, spec.first)
+    if spec.options.dwell_us and spec.kind == REFRESHED_NEAREST_FIRST.name:
+        raise NotSupportedError("changes of what depends on NOW, of the nearest, together with dwell", place)
     if spec.kind not in _BY_TIME or spec.first is None:
         raise NotSupportedError("changes of what depends on NOW, of the nearest neighbours", place)
     timed = tuple(one.value for one in spec.select if has_node(one.value, NowExpr))
     return replace(spec, first=replace(spec.first, each_step=True, timed=timed))
 
 
-def _check_stream(stream: StreamSpec | None, options: QueryOptions, place: Span) -> None:
+def _check_stream(stream: StreamSpec | None, options: QueryOptions, place: Span, *, adds_up: bool) -> None:
     """Raise for SINCE NOW and dwell where a query's stream does not suit them."""
     assert stream is not None, "the SELECT is bound"
     if options.since_now and not stream.is_event:
         raise BindError(f"SINCE NOW is for event streams; {stream.name} is a moving stream", place)
     if options.dwell_us and stream.keeps_none:
         raise BindError(f"{stream.name} keeps no events (KEEP NONE), so none can dwell", place)
-    if options.changes and options.dwell_us and stream.is_significant:
-        raise NotSupportedError("changes together with dwell on a stream with RETAIN SIGNIFICANT", place)
+    waits_for_records = options.changes or adds_up
+    if waits_for_records and options.dwell_us and stream.is_significant:
+        what = "dwell on aggregates" if adds_up else "changes together with dwell"
+        raise NotSupportedError(f"{what} on a stream with RETAIN SIGNIFICANT", place)
 
 
 def _strays(region: BoundRegion, columns: Iterable[SelectColumn | OrderColumn]) -> bool:

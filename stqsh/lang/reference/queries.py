@@ -62,6 +62,7 @@ QUERIES = (
         """FROM 'file' reads the rows of files at once, without a stream: SELECT * FROM 'day.csv' LIMIT 10.
 The options are those of the format, `format` itself, `x` and `y`, the columns of the location where their
 names do not tell it, and `planar`. Rows that cannot be read are counted, and the first one is shown.
+With a condition that bounds the time of a stream with ARCHIVE TO, archived events are read, too.
 FROM query asks the current answer of a registered query, FROM view the SELECT of that name (CREATE VIEW).
 Without FROM there is one row: SELECT 7 DIV 2.""",
     ),

@@ -52,6 +52,22 @@ def alike(a: Update, b: Update) -> bool:
 
 
 @dataclass
+class HeldRow:
+    """A row of an answer that is held back.
+
+    name: the object. told: what is selected of it as it last was in the answer, and the row. parting: how it
+    left. since: when it began to differ from what the reader holds.
+    """
+
+    name: Any
+    told: tuple[list[Any], Update]
+    is_member: bool = True
+    is_sent: bool = False
+    parting: Update | None = None
+    since: int | None = None
+
+
+@dataclass
 class Live:
     """A registered query: since which step, what its reader holds, what changed but has not dwelt yet.
 
@@ -64,6 +80,19 @@ class Live:
     paused: bool = False
     changed: dict[Any, int] = field(default_factory=dict)
     told: dict[Any, tuple[list[Any], Update]] = field(default_factory=dict)
+    held: dict[Any, HeldRow] = field(default_factory=dict)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the rows of its answer dwell, and not the objects in its region."""
+        is_merged = self.spec["region"]["type"] == "nearest" or self.spec.get("first")
+        return bool(is_merged and self.spec["options"].get("dwell_us"))
+
+    def pause(self) -> None:
+        """While it is paused, nothing waits."""
+        self.changed = {}
+        for row in self.held.values():
+            row.since = None
 
 
 def world_of(case: Case) -> World:
@@ -106,7 +135,7 @@ class Oracle:
             if self._has_ended(query, n):
                 out += self._farewell(n, query_id, "ended", before)
             elif query.paused:
-                query.changed = {}
+                query.pause()
             elif (query.spec.get("first") or {}).get("sync_us") is None:
                 out += self._told(n, query_id, query)
             elif (instant := self.instant(n, query.spec["first"]["sync_us"])) is not None:
@@ -278,9 +307,45 @@ class Oracle:
             return []
         query = self.queries.pop(query_id)
         then = Oracle(self.spec, self.clock, self.world, before)
+        if query.is_held:
+            held = [row for row in query.held.values() if row.is_sent]
+            return [
+                row.parting._replace(step=n, why=why)
+                if row.parting
+                else then._update(n - 1, query_id, query.spec, row.name, why)._replace(step=n)
+                for row in held
+            ]
         return [then._update(n - 1, query_id, query.spec, name, why)._replace(step=n) for name in query.sent]
 
+    def _held(self, n: int, query_id: int, query: Live) -> list[Update]:
+        """What is due of the rows of an answer. One that has left stays as it left."""
+        now, out = self.answer(query.spec, n), []
+        for name in now:
+            told = self._selected(name, query.spec, n), self._update(n, query_id, query.spec, name, "")
+            row = query.held.setdefault(name, HeldRow(name, told))
+            if row.is_sent and query.spec["options"].get("changes") and row.told[0] != told[0]:
+                out += [row.told[1]._replace(step=n, op="-", why="changed"), told[1]]
+            row.told, row.is_member, row.parting = told, True, None
+        for name, row in query.held.items():
+            if row.is_member and name not in now:
+                why = self._why(name, query.spec, n)
+                row.is_member, row.parting = False, self._update(n, query_id, query.spec, name, why)
+        for row in query.held.values():
+            if row.is_member == row.is_sent:
+                row.since = None
+                continue
+            row.since = n if row.since is None else row.since
+            waits = self.clock.at(n) < self.clock.at(row.since) + query.spec["options"]["dwell_us"]
+            if waits and (row.is_member or row.parting.why in ("left", "overtaken")):
+                continue
+            out.append(row.told[1] if row.is_member else row.parting._replace(step=n))
+            row.is_sent, row.since = row.is_member, None
+        query.held = {name: row for name, row in query.held.items() if row.is_member or row.is_sent}
+        return out
+
     def _difference(self, n: int, query_id: int, query: Live) -> list[Update]:
+        if query.is_held:
+            return self._held(n, query_id, query)
         turned = query.sent ^ self.answer(query.spec, n)
         query.changed = {name: query.changed.get(name, n) for name in turned}
         dwell = query.spec["options"].get("dwell_us", 0)
@@ -300,7 +365,7 @@ class Oracle:
 
     def _changes(self, n: int, query_id: int, query: Live) -> list[Update]:
         """With `changes`: the old and the new row of members that stay, where what is selected differs."""
-        if not query.spec["options"].get("changes"):
+        if query.is_held or not query.spec["options"].get("changes"):
             return []
         told, out = query.told, []
         query.told = {

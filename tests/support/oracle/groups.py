@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cmp_to_key
@@ -60,7 +61,9 @@ class GroupOracle(Oracle):
             assert isinstance(query, LiveGroups)
             if self._has_ended(query, n):
                 out += self._gone(n, id_, "ended")
-            elif not query.paused:
+            elif query.paused:
+                query.pause()
+            else:
                 out += self._changed(n, id_, query)
         return out
 
@@ -72,7 +75,7 @@ class GroupOracle(Oracle):
         return [GroupUpdate(n, id_, "-", key, why, row) for key, row in query.rows.items()]
 
     def _changed(self, n: int, id_: int, query: LiveGroups) -> list[GroupUpdate]:
-        new, alive, passing = self.groups(query.spec, n)
+        new, alive, passing = self.groups(query.spec, n, self._counted(n, id_, query))
         out = []
         for key, row in query.rows.items():
             if new.get(key) != row:
@@ -86,14 +89,21 @@ class GroupOracle(Oracle):
         query.rows = new
         return out
 
+    def _counted(self, n: int, id_: int, query: LiveGroups) -> set[Any]:
+        """The members that count: with DWELL, those that have stayed in, and not yet out, for so long."""
+        if not query.spec["options"].get("dwell_us"):
+            return self.answer(query.spec, n)
+        self._difference(n, id_, query)
+        return query.sent
+
     def groups(
-        self, query: Spec, n: int
+        self, query: Spec, n: int, members: Iterable[Any]
     ) -> tuple[dict[GroupKey, tuple[Any, ...]], set[GroupKey], set[GroupKey]]:
         """The answer after step n, the groups with members, and those that HAVING lets in."""
         spec, found = query["aggregates"], {}
         self._now = self.clock.at(n)
         centre = self.centre(query["region"], n)
-        for name in self.answer(query, n):
+        for name in members:
             row = self.stored[name]
             key = tuple(_plain(self._value(e, row, centre)) for e, _ in spec.get("groups", []))
             found.setdefault(key, []).append(row)

@@ -64,7 +64,7 @@ class Significant(Oracle):
             if self._has_ended(query, n):
                 out += self._leave(n, query_id, "ended", before)
             elif query.paused:
-                query.changed = {}
+                query.pause()
             else:
                 out += self._difference(n, query_id, query)
                 out += self._changes(n, query_id, query)

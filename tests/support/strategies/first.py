@@ -68,8 +68,7 @@ def limited_query(draw: st.DrawFn, case: Case | Scope, query: Spec) -> Spec:
         values = [draw(elapsed(case))]
     by = st.tuples(st.sampled_from(values), st.booleans(), st.booleans()).map(list)
     order = draw(st.lists(by, max_size=2))
-    options = {name: value for name, value in query["options"].items() if name != "dwell_us"}
     each_step = bool(parts_of([order, shown], "distance") or nows(order))
     limit = draw(st.sampled_from(_LIMITS))
     first = {"order": order, "limit": limit, "each_step": each_step}
-    return query | {"kind": "first", "select": shown, "options": options, "first": first}
+    return query | {"kind": "first", "select": shown, "first": first}

@@ -76,12 +76,15 @@ def values_of(case: Case) -> dict[str, Value]:
 
 def _aggregated(query: Spec, form: Spec) -> Spec:
     nearest = query["kind"] == "nearest"
+    kept = ("since_now",) if nearest else ("since_now", "dwell_us")
+    options = {name: value for name, value in query["options"].items() if name in kept}
+    kind = "dwelling_aggregate" if "dwell_us" in options else "aggregate"
     zones = {area for _, area in parts_of([form["groups"], form["measures"]], "region_of")}
     return query | {
         "areas": sorted(zones.union(query["areas"])),
-        "kind": "nearest_aggregate" if nearest else "aggregate",
+        "kind": "nearest_aggregate" if nearest else kind,
         "select": [],
-        "options": {name: value for name, value in query["options"].items() if name == "since_now"},
+        "options": options,
         "aggregates": form,
     }
 

@@ -18,7 +18,7 @@ from support.strategies.conditions import (
     moves_in_conditions,
     select_lists,
 )
-from support.strategies.regions import neighbourhoods, regions
+from support.strategies.regions import moving_regions, neighbourhoods, regions
 from support.strategies.streams import Scope
 
 Schedule = list[tuple[int, Command]]
@@ -38,7 +38,11 @@ def selects(draw: st.DrawFn, scope: Scope) -> Spec:
     if draw(st.integers(0, 3)) == 0:
         parts.append(draw(equalities(scope)))
     if draw(st.integers(0, 2)) == 0 or (moves_in_conditions(scope) and draw(st.booleans())):
-        parts.append(draw(conditions(scope, join)))
+        if kind == "range" and moves_in_conditions(scope) and draw(st.integers(0, 2)) == 0:
+            either = st.lists(moving_regions(scope).map(lambda one: ["inside", one]), min_size=2, max_size=3)
+            region = {"type": "all"}
+            parts.append(["or", draw(either)])
+        parts.append(_within(draw(conditions(scope, join)), region))
         parts += _others(scope, parts)
     parts += [["not", ["isnull", joined(one, one["key"])]] for one in joins_of(join)]
     select = draw(select_lists(scope, region, join))
@@ -53,6 +57,18 @@ def selects(draw: st.DrawFn, scope: Scope) -> Spec:
         "areas": _areas(region, parts, select),
         "select": select,
     }
+
+
+def _within(condition: Any, region: Spec) -> Any:
+    """A condition that leaves the query its own region, although AND joins one that moves with it."""
+    is_own = "focal" in region or not any("focal" in one for one in _joined_regions(condition))
+    return condition if is_own else ["not", ["not", condition]]
+
+
+def _joined_regions(condition: Any) -> list[Spec]:
+    if condition[0] == "and":
+        return [region for part in condition[1] for region in _joined_regions(part)]
+    return [condition[1]] if condition[0] == "inside" else []
 
 
 def _others(scope: Scope, parts: list[Any]) -> list[Any]:
@@ -99,7 +115,7 @@ def queries(draw: st.DrawFn, scope: Scope, query_id: int) -> Spec:
     if not scope.moving and draw(st.integers(0, 3)) == 0:
         options["since_now"] = True
     lingers = "dwell" in scope.features and scope.spec["keep_us"] != 0
-    if lingers and select["kind"] == "range" and draw(st.booleans()):
+    if lingers and draw(st.booleans()):
         options["dwell_us"] = draw(st.sampled_from([1, tick, 2 * tick, 2 * tick + 1, 4 * tick]))
     waits = "dwell_us" in options and scope.spec.get("retain") == "significant"
     if not waits and draw(st.integers(0, 2)) == 0:

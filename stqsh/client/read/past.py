@@ -1,0 +1,252 @@
+"""Snapshots of the past: what slots hold and what archives do, in one answer (STAR section 3.1, SSTD 3.2).
+
+Every event is in the slots or in the archive. Slots say with their shares how many events they had let go at
+the step of the answer. The files with just as many are those of the batches up to that step: later ones are
+not looked at, and one that a batch under way has yet to write is waited for. So each event counts once.
+Imports numba and pyarrow.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from msgspec.structs import replace
+
+from stqsh.client.connection import Connection
+from stqsh.client.read.asked_slots import AskedSlots
+from stqsh.client.read.slot_answers import placed
+from stqsh.core.conditions.evaluation import columns_read
+from stqsh.core.conditions.region_test import reach_of
+from stqsh.core.conditions.resolver import Resolver
+from stqsh.core.conditions.time_ranges import EVER, TimeRange, time_bounds
+from stqsh.core.regions.polygon_table import PolygonTable
+from stqsh.core.snapshots.analysis import OperatorRun, analyse
+from stqsh.core.snapshots.groups import NOW
+from stqsh.core.snapshots.row_snapshots import shares_over_events
+from stqsh.core.snapshots.select import LET_GO, nothing, window_of
+from stqsh.core.state.slot_state import SlotState
+from stqsh.errors import StqshError
+from stqsh.lang.errors import NotSupportedError
+from stqsh.spec.chunk import unpack
+from stqsh.spec.query import BoundQuery, SnapshotSpec, focal_keys
+from stqsh.spec.region import Place
+from stqsh.spec.stream import StreamSpec
+from stqsh.storage.archive_files import ArchiveFile, archived_files, first_files
+from stqsh.storage.archive_reader import Wanted, check_files, read_events
+from stqsh.storage.catalogue import area_geometry
+from stqsh.storage.engine_info import is_alive, read_engine
+from stqsh.storage.rows import Progress
+from stqsh.units import counted
+
+_PATIENCE_S = 60.0
+"""How long to wait for the files of a batch under way."""
+
+
+class ArchiveUse(NamedTuple):
+    """The files of an archive that a snapshot reads, and all that there are at its step."""
+
+    read: list[ArchiveFile]
+    files: list[ArchiveFile]
+
+    def text(self) -> str:
+        """Return how much is read of how much."""
+        events, of = (sum(file.events for file in files) for files in (self.read, self.files))
+        files = f"{len(self.read):,} of {counted(len(self.files), 'file')}"
+        return f"{files}, with {events:,} of {counted(of, 'event')}"
+
+
+@dataclass(frozen=True)
+class SlotsOfPast:
+    """What the slots say of a snapshot of the past, at one step.
+
+    Attributes:
+        spec: the snapshot, with its moving regions where their focal objects are.
+        shares: their shares.
+        progress: the step.
+        place: where the focal object of its region is, None while it is absent.
+        lookups: has the tables and areas that the snapshot refers to.
+    """
+
+    spec: SnapshotSpec
+    shares: list[pa.RecordBatch]
+    progress: Progress
+    place: Place | None
+    lookups: SlotState
+
+    @property
+    def let_go(self) -> int:
+        """How many events the slots had given to the archive."""
+        return sum(int((share.schema.metadata or {}).get(LET_GO, 0)) for share in self.shares)
+
+    @property
+    def now_us(self) -> int:
+        """What NOW is, µs."""
+        if not self.shares:
+            return self.progress.at_us() or 0
+        return int((self.shares[0].schema.metadata or {})[NOW])
+
+
+def with_past(spec: SnapshotSpec, stream: StreamSpec) -> SnapshotSpec:
+    """Return a snapshot as one of the past if its stream has an archive and its condition bounds the time."""
+    if not reaches_back(spec, stream):
+        return spec
+    # A key may come again after KEEP: it identifies no event of the past.
+    return replace(spec, past=True, lookup=None)
+
+
+def reaches_back(spec: BoundQuery, stream: StreamSpec, now_us: int | None = None) -> bool:
+    """Return whether a condition bounds the times of a stream with an archive.
+
+    With `now_us`, µs: whether these times begin before what is kept then.
+    """
+    if stream.archive is None or stream.keep_us is None:
+        return False
+    times = time_bounds(spec.condition, stream.time, now_us or 0)
+    return times is not None and (now_us is None or times.since < now_us - stream.keep_us)
+
+
+def archive_use(files: list[ArchiveFile], spec: SnapshotSpec, stream: StreamSpec, now_us: int) -> ArchiveUse:
+    """Return which files of an archive have events of the times that a snapshot asks for."""
+    times = _times(spec, stream, now_us)
+    read = [file for file in files if file.since_us < times.until and file.last_us >= times.since]
+    return ArchiveUse(read, files)
+
+
+def slots_of_past(
+    asked: AskedSlots, states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec
+) -> SlotsOfPast:
+    """Return what the slots' states say; raise `NotPublishedError` if they lack what it needs."""
+    (spec, place), clock = placed(states, spec), states[0].clock
+    shares = asked.shares(states, spec, stream, place)
+    progress = Progress(step=clock.step, base_tick=clock.base_tick, tick_us=clock.tick_us)
+    return SlotsOfPast(spec, shares, progress, place, _lookups(states[0], spec))
+
+
+def remote_slots(
+    link: Connection, shares: list[pa.RecordBatch], progress: Progress, spec: SnapshotSpec
+) -> SlotsOfPast:
+    """Return what slots have said that are not on this host.
+
+    Raises:
+        NotSupportedError: the snapshot needs more of them.
+    """
+    if spec.joins or focal_keys(spec):
+        what = "a join" if spec.joins else "a region around an object"
+        raise NotSupportedError(f"{what} over archived events, where the slots' state is not on this host")
+    lookups = SlotState.fresh(0)
+    for area in spec.areas:
+        PolygonTable(lookups).define(area, unpack(area_geometry(link.db, area)))
+    return SlotsOfPast(spec, shares, progress, None, lookups)
+
+
+def archived_shares(
+    link: Connection, found: SlotsOfPast, stream: StreamSpec
+) -> tuple[Iterator[pa.RecordBatch], ArchiveUse]:
+    """Return the archive's shares of an answer, beside those of the slots, and what is read for them.
+
+    Raises:
+        ArchiveReadError: a file is gone or damaged; also while shares are read.
+        EngineDeadError: a batch was under way, and its engine has died.
+    """
+    assert stream.archive is not None, "the stream has an archive"
+    spec, folder, now_us = found.spec, Path(stream.archive), found.now_us
+    use = archive_use(_files_of(link, stream, found.let_go), spec, stream, now_us)
+    check_files(folder, stream.name, use.read)
+    box = reach_of(spec.region, Resolver(found.lookups, stream), found.place).box
+    times = _times(spec, stream, now_us)
+    wanted = Wanted(
+        _columns(spec, stream),
+        None if times.since == EVER.since else times.since,
+        None if times.until == EVER.until else times.until,
+        tuple(box.tolist()),
+    )
+    events = read_events(folder, stream.name, (stream.x, stream.y, stream.time), use.read, wanted)
+    shares = shares_over_events(events, spec, stream, now_us=now_us, place=found.place, state=found.lookups)
+    return shares, use
+
+
+def analysis_of_past(
+    link: Connection, states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec
+) -> tuple[OperatorRun, ...]:
+    """Return what each operator did for a snapshot of the past; raise as `archived_shares` does."""
+    (spec, place), clock = placed(states, spec), states[0].clock
+    progress = Progress(step=clock.step, base_tick=clock.base_tick, tick_us=clock.tick_us)
+
+    def archived(shares: list[pa.RecordBatch]) -> tuple[int, Iterator[pa.RecordBatch]]:
+        found = SlotsOfPast(spec, shares, progress, place, _lookups(states[0], spec))
+        others, use = archived_shares(link, found, stream)
+        return sum(file.events for file in use.read), others
+
+    return analyse(states, spec, place, nothing(stream, spec), archived)
+
+
+def _times(spec: SnapshotSpec, stream: StreamSpec, now_us: int) -> TimeRange:
+    """Return a range that has the times which a snapshot asks for."""
+    times = time_bounds(spec.condition, stream.time, now_us)
+    assert times is not None, "a snapshot of the past bounds the time"
+    window = window_of(spec)
+    return times if window is None else times.within(TimeRange(now_us - window, now_us))
+
+
+def _files_of(link: Connection, stream: StreamSpec, let_go: int) -> list[ArchiveFile]:
+    """Return the files that have the events which slots had let go; wait for those that are being written.
+
+    Raises:
+        EngineDeadError: the engine has died.
+        StqshError: there is no such set of files.
+    """
+
+    def find() -> list[ArchiveFile] | None:
+        return first_files(archived_files(link.db, stream.id), let_go)
+
+    if (found := find()) is not None:
+        return found
+    if not is_alive(read_engine(link.home)):
+        link.restart()  # what its last batch let go is written when the batch is repeated
+    deadline = time.monotonic() + _PATIENCE_S
+    for _ in link.watch():
+        if (found := find()) is not None:
+            return found
+        if time.monotonic() > deadline:
+            break
+    listed = sum(file.events for file in archived_files(link.db, stream.id))
+    raise StqshError(
+        f"the archive of {stream.name} lists {listed:,} events, and the slots have given {let_go:,} to it",
+        hint="put the session's folder back from a backup as a whole",
+    )
+
+
+def _columns(spec: SnapshotSpec, stream: StreamSpec) -> list[str]:
+    """Return the columns that a snapshot reads of events, in the order of the stream's."""
+    aggregates = spec.aggregates
+    values = [
+        spec.condition,
+        *(column.value for column in spec.select),
+        *(column.value for column in spec.order),
+        *([] if aggregates is None else aggregates.over_records),
+    ]
+    location = stream.x, stream.y
+    read = {*location, stream.time}
+    if not spec.adds_up or spec.region.is_nearest or spec.region.focal_key is not None:
+        read.add(stream.key)
+    for value in values:
+        read |= set() if value is None else columns_read(value, location)
+    return [name for name, _ in stream.columns if name in read]
+
+
+def _lookups(state: SlotState, spec: SnapshotSpec) -> SlotState:
+    """Return a state with copies of a slot's tables and areas, which stay when the slot goes on."""
+    tables = [f"t{join.table_id}/" for join in spec.joins]
+    names = state.names(tuple(["areas/", *tables] if spec.areas else tables))
+    header = {**deepcopy(state.header), "lengths": {}}
+    copied = SlotState(header)
+    for name in names:
+        copied.replace(name, np.asarray(state.array(name)))
+    return copied

@@ -1,0 +1,156 @@
+"""Aggregates of members that dwell: one counts once it has stayed in, until it has stayed out as long.
+
+Members are the objects that a range query with DWELL has sent. Only the result differs: each slot says by how
+much its members change groups, as for other aggregates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from stqsh.arrays import Array
+from stqsh.core.aggregates.states import States
+from stqsh.core.contract.merging_kind import MergingKind
+from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, QueryKind, StreamBatch
+from stqsh.core.groups.group_deltas import GroupDeltas, MemberChanges
+from stqsh.core.groups.group_merge import merge_groups
+from stqsh.core.groups.marks import BEGIN, SpokenMarks
+from stqsh.core.groups.query_forms import FormedQueries, QueryForms
+from stqsh.core.kinds.aggregates import AggregateKind, group_chunks
+from stqsh.core.kinds.ranges import RangeLogic
+from stqsh.core.matching.dwell import held_before, held_members
+from stqsh.core.matching.query_context import AnswerMembers, QueryContext
+from stqsh.core.matching.row_changes import RangeQueries
+from stqsh.core.output.batch_output import BatchOutput, QueryUpdates
+from stqsh.core.output.merge import MergedUpdates, MergeInput
+from stqsh.core.queries.query_table import QueryTable
+from stqsh.core.queries.registrations import NewQueries
+from stqsh.spec.chunk import Chunk
+from stqsh.spec.query import DWELLING_AGGREGATE
+
+
+class DwellingQueries(FormedQueries, RangeQueries):
+    """Aggregate queries with DWELL."""
+
+
+class DwellingAggregateLogic(RangeLogic):
+    """One batch of a stream's aggregate queries with DWELL."""
+
+    queries: DwellingQueries
+
+    def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
+        super().__init__(kind, batch, output)
+        self._forms = QueryForms(batch.state, self.prefix, self.queries)
+        self._marks = SpokenMarks()
+        self._found: list[States] = []
+        self._resumed: tuple[Array, Array] = np.empty(0, np.int64), np.empty(0, np.int32)
+
+    def register(self, positions: Array, new: NewQueries) -> None:
+        """Store what new queries compute, and announce them to Aggregate."""
+        self._regions.add(positions, new)
+        self._forms.add(positions, new, self._marks, self.batch.timing.first)
+
+    def retire(self, positions: Array, steps: Array, why: int) -> None:
+        """Remove queries; Aggregate takes back their rows."""
+        self._marks.retire(self.queries.id[positions], steps, why)
+        super().retire(positions, steps, why)
+
+    def resume(self, positions: Array) -> None:
+        """Load the members that counted before queries paused."""
+        ids, objects = self._sent.pop_queries(self.queries.id[positions])
+        self._resumed = np.searchsorted(self.queries.id, ids), objects
+        self._earlier.add(*self._resumed)
+
+    def chunks(self) -> list[Chunk]:
+        """Return the marks and the differences of groups."""
+        return group_chunks(self.batch, DWELLING_AGGREGATE.name, self._marks, self._found)
+
+    def _emit(self, context: QueryContext, updates: list[QueryUpdates], since: Array) -> None:
+        """Say how members that come, leave or have new records change groups."""
+        first, queries, batch = self.batch.timing.first, self.queries, self.batch
+        starting = np.setdiff1d(self.begun, self._rescaled_positions)
+        self._marks.add(queries.id[starting[queries.until[starting] > first]], first, BEGIN)
+        self._marks.wake(queries.id[self._forms.heeding_time(queries.until > first)], batch.clock)
+        everyone = np.ones(len(queries), np.bool_)
+        held = held_before(context, self._dwell, everyone, since, self._rescaled)
+        changes = self._member_changes(context, held, self._dwell.lasting(context, updates))
+        # Only centres that stand still have distances here, so any step will do; NOW is in none of them.
+        distances = partial(context.distances, step=first)
+        conditions, versions = self._regions.conditions, batch.objects.versions
+        deltas = GroupDeltas(conditions, versions, batch.timing, queries.id, distances)
+        for spec, mine in self._forms.among(changes.query):
+            found = deltas.of_members(spec, MemberChanges(*(column[mine] for column in changes)))
+            if found is not None:
+                self._found.append(found)
+
+    def _member_changes(
+        self, context: QueryContext, held: AnswerMembers, lasting: QueryUpdates
+    ) -> MemberChanges:
+        """Return how the members that count change.
+
+        Args:
+            context: The context of the batch.
+            held: Those that count before the batch.
+            lasting: Those that come and leave in it. All that stay of queries that resume come again.
+        """
+        objects, first = self.batch.objects, self.batch.timing.first
+        query, obj = self._resumed
+        again = AnswerMembers(
+            query.astype(np.int32), obj, objects.versions_after(obj, np.full(len(obj), first))
+        )
+        together = AnswerMembers(*(np.concatenate(pair) for pair in zip(held, again, strict=True)))
+        is_again = np.arange(len(together.query)) >= len(held.query)
+        staying = held_members(context, together, is_again, lasting)
+        size, turned = len(objects.table), objects.numbers.shown_objects(lasting.show)
+        code, back = lasting.query.astype(np.int64) * size + turned, query * size + obj
+        goes_at_once = (lasting.op < 0) & (lasting.step == first)
+        stays = ~np.isin(back, code[goes_at_once])
+        come = np.flatnonzero(lasting.op > 0)
+        go = np.flatnonzero((lasting.op < 0) & ~(goes_at_once & np.isin(code, back)))
+        parts = [
+            (again.query[stays], np.full(stays.sum(), first), again.version[stays], 1),
+            (lasting.query[come], lasting.step[come], lasting.show[come], 1),
+            (
+                lasting.query[go],
+                lasting.step[go],
+                objects.versions_after(turned[go], lasting.step[go] - 1),
+                -1,
+            ),
+            (staying.query, staying.step, staying.old, -1),
+            (staying.query, staying.step, staying.new, 1),
+        ]
+        signs = [np.full(len(part[0]), part[3], np.int8) for part in parts]
+        query, step, version = (np.concatenate([part[i] for part in parts]) for i in range(3))
+        return MemberChanges(query, step, version, np.concatenate(signs))
+
+    def _take_back(self, context: QueryContext, positions: Array, step: int, why: int) -> None:
+        """Forget what queries wait for and count."""
+        del context, step, why
+        ids = self.queries.id[positions].tolist()
+        self._dwell.pop_queries(ids)
+        self._sent.pop_queries(ids)
+
+
+class DwellingAggregateKind(MergingKind):
+    """What the members of a region add up to, by group, where members dwell."""
+
+    name = DWELLING_AGGREGATE.name
+    logic = DwellingAggregateLogic
+    table = DwellingQueries
+    holds_back = False
+
+    def needs_each_step(self, queries: QueryTable) -> bool:
+        """Return whether there are queries: members show their records at the steps in which they are due."""
+        return len(queries) > 0
+
+    def merge(self, batch: MergeInput) -> MergedUpdates:
+        """Add up what the slots say, and return the changes of the answers."""
+        return merge_groups(batch)
+
+    def explain(self, given: ExplainInput) -> KindExplanation:
+        """Return what EXPLAIN shows: members are found as those of any aggregate are."""
+        found = AggregateKind().explain(given)
+        return replace(found, operators=(*found.operators[:-1], "dwell", found.operators[-1]))

@@ -1,0 +1,355 @@
+"""DWELL of merged answers: a row counts as in or out only once it has stayed so for a while.
+
+Idea: Aggregate knows the answer of each query row by row, whatever kind the query has. This stage follows
+the merge and lets a change through once it has lasted, so no kind knows of it. Invariant: readers hold the
+rows that are `sent`; what differs from the answer waits. Cost: a sort of the changes and of the rows in the
+answers of queries with DWELL; other queries pass.
+
+A row is what it is in the answer. One that has left keeps the record and the reason with which it left, until
+it returns or its leaving has lasted. It does not wait if its object went away.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from stqsh.arrays import Array
+from stqsh.core.base.clock import NEVER, BatchTiming
+from stqsh.core.kernels.events.dwell_changes import DwellChanges, find_lasting
+from stqsh.core.kernels.events.updates import DROPPED, ENDED, LEFT
+from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
+from stqsh.core.output.batch_output import QueryUpdates
+from stqsh.core.output.candidates import CandidateRecords
+from stqsh.core.output.merge import MergedUpdates, MergeInput
+from stqsh.core.output.partials import DROP, END, HOLD, WAKE, all_marks
+from stqsh.core.output.renewed_rows import CHANGED, KeyedChanges, renewed_rows
+from stqsh.core.state.table import ArraySpec, StateTable
+
+_IN_STEPS = BatchTiming(1, 0, 1, 1, -1)
+"""A clock whose time is the number of the step, because DWELL is in steps here."""
+
+
+_UNKNOWN = np.iinfo(np.int64).min
+"""The time of an event of which only the key is known."""
+
+
+class _HeldQueries(StateTable):
+    """The queries with DWELL, by id."""
+
+    id = ArraySpec(np.int64)
+    dwell = ArraySpec(np.int64)  # in steps
+    paused = ArraySpec(np.bool_)
+
+
+class _HeldRows(StateTable):
+    """The rows of answers, in the order of their records.
+
+    A row with op 1 is in the answer, or was before it left. One with op -1 shows how a sent row left that
+    waits.
+    """
+
+    query = ArraySpec(np.int64)
+    op = ArraySpec(np.int8)
+    sent = ArraySpec(np.bool_)
+    since = ArraySpec(np.int64)  # the step of the change that waits
+    why = ArraySpec(np.int8)
+    distance = ArraySpec(np.float64)
+
+
+class _Terms(NamedTuple):
+    """What the marks of a batch say about each query, (queries,) each.
+
+    Attributes:
+        awake: Whether changes may become due in the batch, bool; not so of a paused query.
+        resumed: Whether it is awake again, bool.
+        bye: The step at which it is removed, NEVER for most.
+        why: The reason, int8.
+        first, last: The steps of the batch.
+    """
+
+    awake: Array
+    resumed: Array
+    bye: Array
+    why: Array
+    first: int
+    last: int
+
+
+class _Rows(NamedTuple):
+    """Rows by version, (n,) each: the stored ones, then those of the batch.
+
+    Attributes:
+        query: The position of the query.
+        code: The query and the row's object as one number.
+        step: When it came, left or changed; of a stored row that waits, when it began to wait.
+        op, why, distance: As in updates.
+        sent: Whether readers held it before the batch, bool.
+        stored: Whether it is from before the batch, bool.
+    """
+
+    query: Array
+    code: Array
+    step: Array
+    op: Array
+    why: Array
+    distance: Array
+    sent: Array
+    stored: Array
+
+    def as_changes(self, versions: Array, steps: Array) -> KeyedChanges:
+        """Return rows as changes at these steps; their keys are numbered across queries."""
+        query, code, op = (column[versions] for column in (self.query, self.code, self.op))
+        return KeyedChanges(query, code, steps, op, versions)
+
+
+class HeldAnswers:
+    """The queries with DWELL of one kind over a stream, in one batch on a slot of Aggregate."""
+
+    def __init__(self, batch: MergeInput) -> None:
+        # Below a prefix of its own, because a merge releases all below its prefix when its last query ends.
+        self._batch, self._prefix = batch, f"s{batch.spec.id}/{batch.kind}-held"
+        self._marks = all_marks(batch.marks)
+        begins = bool((self._marks.mark == HOLD).any())
+        self._is_used = begins or f"{self._prefix}/queries/id" in batch.state
+        if begins:
+            self._register()
+
+    @property
+    def ids(self) -> Array:
+        """The ids of the queries, ascending, int64."""
+        return self._queries.id.copy() if self._is_used else np.empty(0, np.int64)
+
+    def hold_back(self, merged: MergedUpdates) -> list[MergedUpdates]:
+        """Return what is due of the changes of answers, and the changes of other queries.
+
+        Args:
+            merged: The changes. Those of queries with DWELL include each new record of a member that stays.
+        """
+        if not self._is_used:
+            return [merged]
+        assert isinstance(merged.records, CandidateRecords), "they are rows of the stream"
+        mine = np.isin(merged.updates.query, self._queries.id)
+        due = self._due(merged.updates.where(mine), merged.records)
+        return [merged._replace(updates=merged.updates.where(~mine)), due]
+
+    @property
+    def _queries(self) -> _HeldQueries:
+        return _HeldQueries(self._batch.state, f"{self._prefix}/queries")
+
+    def _register(self) -> None:
+        """Add new queries; ids ascend from one to the next."""
+        queries, new = self._queries, self._marks.mark == HOLD
+        new &= ~np.isin(self._marks.query, queries.id)
+        dwell = self._marks.k[new].astype(np.int64)
+        queries.append(id=self._marks.query[new], dwell=dwell, paused=np.zeros(len(dwell), np.bool_))
+
+    def _due(self, news: QueryUpdates, shown: CandidateRecords) -> MergedUpdates:
+        """Take in the changes of answers, and return what has lasted by the end of the batch."""
+        queries, stored = self._queries, _HeldRows(self._batch.state, f"{self._prefix}/rows")
+        records = CandidateRecords(self._batch.state, f"{self._prefix}/records", self._batch.spec)
+        records.take([*shown.show(news.show).columns, shown.looked_up(news.show).view(pa.string())])
+        terms = self._terms(queries)
+        rows = _rows(queries.id, stored, news, terms, (records.keys(), self._times(records)))
+        turns, waiting = _lasting(rows, terms, queries.dwell)
+        sent = _sent_after(rows, turns)
+        turned, retracted = _turned(rows, turns), _retracted(rows, terms, sent, waiting)
+        updates = _together(turned, _changed(rows, turns, records, terms.first), retracted)
+        far, ids = rows.distance[updates.show], queries.id[updates.query]
+        updates = updates._replace(query=ids, distance=None if np.isnan(far).all() else far)
+        self._store(rows, _kept(rows, terms, sent, waiting), records, terms)
+        return MergedUpdates(updates, records)
+
+    def _times(self, records: CandidateRecords) -> Array | None:
+        """Return the time of each version of events, `_UNKNOWN` where only the key is known; else None."""
+        spec = self._batch.spec
+        if not spec.is_event:
+            return None
+        shown: Any = records.show(np.arange(len(records), dtype=np.int32)).column(spec.time)
+        times: Array = shown.cast(pa.int64()).fill_null(_UNKNOWN).to_numpy()
+        return times
+
+    def _terms(self, queries: _HeldQueries) -> _Terms:
+        """Return what the marks say; a query that is paused and resumed in one step goes on."""
+        marks, first = self._marks, self._batch.first
+        mine = np.isin(marks.query, queries.id)
+        at, mark, step = np.searchsorted(queries.id, marks.query[mine]), marks.mark[mine], marks.step[mine]
+        awake, bye = np.zeros(len(queries), np.bool_), np.full(len(queries), NEVER)
+        why = np.zeros(len(queries), np.int8)
+        awake[at[mark == WAKE]] = True
+        for ending, reason in ((END, ENDED), (DROP, DROPPED)):
+            bye[at[mark == ending]], why[at[mark == ending]] = step[mark == ending], reason
+        last = int(step[mark == WAKE].max(initial=first))
+        return _Terms(awake, awake & queries.paused, bye, why, first, last)
+
+    def _store(
+        self, rows: _Rows, kept: tuple[Array, Array, Array], records: CandidateRecords, terms: _Terms
+    ) -> None:
+        """Store the rows after the batch, and forget the queries that end."""
+        queries, stays = self._queries, terms.bye == NEVER
+        if not stays.any():
+            self._batch.state.release(f"{self._prefix}/")
+            return
+        version, sent, since = kept
+        _HeldRows(self._batch.state, f"{self._prefix}/rows").store(
+            query=queries.id[rows.query[version]],
+            op=rows.op[version],
+            sent=sent,
+            since=since,
+            why=rows.why[version],
+            distance=rows.distance[version],
+        )
+        records.keep(version)
+        queries.store(paused=~terms.awake)
+        queries.keep(stays)
+
+
+def _rows(
+    ids: Array, stored: _HeldRows, news: QueryUpdates, terms: _Terms, records: tuple[Array, Array | None]
+) -> _Rows:
+    """Return the stored rows and those of the batch; what a resumed query waits for begins to wait now.
+
+    `records` has the keys of all versions, and the times of events.
+    """
+    known, new = len(stored), len(news.step)
+    query = np.searchsorted(ids, np.concatenate([stored.query, news.query]))
+    since = np.where(terms.resumed[query[:known]], terms.first, stored.since)
+    step, far = np.concatenate([since, news.step]), news.distance
+    keys, times = np.unique(records[0], return_inverse=True)[1], records[1]
+    code = query * (known + new + 1) + keys
+    if times is not None:
+        code = _told_apart(code, step, np.append(stored.op, news.op), times)
+    return _Rows(
+        query,
+        code,
+        step,
+        np.concatenate([stored.op, news.op]).astype(np.int8),
+        np.concatenate([stored.why, news.why]).astype(np.int8),
+        np.concatenate([stored.distance, np.full(new, np.nan) if far is None else far]),
+        np.concatenate([stored.sent, np.zeros(new, np.bool_)]),
+        np.arange(known + new) < known,
+    )
+
+
+def _told_apart(code: Array, step: Array, op: Array, times: Array) -> Array:
+    """Return codes that tell events of one key apart by their times, in the order of the codes given.
+
+    A later event may have the key of one that has expired. A row of which only the key is known shows the
+    last event before it that has the key.
+    """
+    order = np.lexsort((op, step, code))
+    known = np.maximum.accumulate(np.where(times[order] == _UNKNOWN, 0, np.arange(len(order))))
+    filled = np.empty_like(times)
+    filled[order] = times[order][known]
+    numbers = np.unique(filled, return_inverse=True)[1]
+    told_apart: Array = code * (len(code) + 1) + numbers
+    return told_apart
+
+
+def _turning(rows: _Rows) -> Array:
+    """Return which rows come into an answer or leave it, and wait or begin to do so; bool (n,)."""
+    is_changed = (rows.op < 0) & (rows.why == CHANGED) & ~rows.stored
+    span = int(rows.step.max(initial=0)) + 1
+    when = rows.code * span + rows.step
+    again = (rows.op > 0) & ~rows.stored & np.isin(when, when[is_changed])
+    ends = np.isin(rows.why, (DROPPED, ENDED)) & (rows.op < 0)
+    is_steady = rows.stored & rows.sent & (rows.op > 0)
+    turning: Array = ~(is_changed | again | ends | is_steady)
+    return turning
+
+
+def _lasting(rows: _Rows, terms: _Terms, dwell: Array) -> tuple[KeyedChanges, Array]:
+    """Return the changes that are due, by step, and the versions of those that wait."""
+    turning = _turning(rows)
+    at = np.flatnonzero(turning & terms.awake[rows.query])
+    asleep = np.flatnonzero(turning & ~terms.awake[rows.query])
+    at = at[np.lexsort((rows.op[at], ~rows.stored[at], rows.step[at], rows.code[at]))]
+    query, step, op = rows.query[at], rows.step[at], rows.op[at]
+    # Codes tell rows of different queries apart, so their order is that of queries and keys.
+    number = np.unique(rows.code[at], return_inverse=True)[1]
+    toggles = DwellChanges(query.astype(np.int32), number.astype(np.int32), step, op)
+    is_patient = (op > 0) | np.isin(rows.why[at], (LEFT, OVERTAKEN))
+    absent = np.where(is_patient, NEVER, step)
+    timing = _IN_STEPS._replace(first=terms.first, last=terms.last)
+    lasted, due, waiting = find_lasting(toggles, absent, dwell, terms.bye, timing)
+    order = np.argsort(due, kind="stable")
+    turns = rows.as_changes(at[lasted[order]], due[order])
+    version = np.where(turns.op > 0, _shown(rows, turns.key, turns.step, terms.first), turns.version)
+    return turns._replace(version=version), np.concatenate([at[waiting], asleep])
+
+
+def _in_answer(rows: _Rows, first: int) -> tuple[Array, Array]:
+    """Return the rows that are in answers by code and step: versions, and their steps from 1 on; 0 before."""
+    version = np.flatnonzero(rows.op > 0)
+    step = np.where(rows.stored[version], 0, rows.step[version] - first + 1)
+    order = np.lexsort((step, rows.code[version]))
+    return version[order], step[order]
+
+
+def _shown(rows: _Rows, code: Array, step: Array, first: int) -> Array:
+    """Return the last version in the answer that has a code, at or before a step."""
+    version, when = _in_answer(rows, first)
+    span = int(max(when.max(initial=0), (step - first + 1).max(initial=0))) + 1
+    at = np.searchsorted(rows.code[version] * span + when, code * span + (step - first + 1), side="right")
+    return version[at - 1] if len(version) else np.zeros(len(code), np.int64)
+
+
+def _sent_after(rows: _Rows, turns: KeyedChanges) -> Array:
+    """Return the codes of the rows that readers hold after the batch, ascending."""
+    codes = np.concatenate([rows.code[rows.sent], turns.key])
+    op = np.concatenate([np.ones(rows.sent.sum(), np.int8), turns.op])
+    found, last = np.unique(codes[::-1], return_index=True)
+    return found[op[::-1][last] > 0]
+
+
+def _turned(rows: _Rows, turns: KeyedChanges) -> QueryUpdates:
+    """Return the updates of rows whose coming or leaving is due."""
+    why = np.where(turns.op > 0, 0, rows.why[turns.version]).astype(np.int8)
+    return QueryUpdates(turns.step, turns.query, turns.op, why, turns.version)
+
+
+def _changed(rows: _Rows, turns: KeyedChanges, records: CandidateRecords, first: int) -> QueryUpdates:
+    """Return the updates of rows that readers hold throughout and whose records select something else."""
+    version, step = _in_answer(rows, first)
+    candidates = rows.as_changes(version, step + first - 1)
+    found = renewed_rows(candidates, rows.sent[version], turns, crossing=False)
+    return found.changed(records.numbers_looked_up()).updates()
+
+
+def _retracted(rows: _Rows, terms: _Terms, sent: Array, waiting: Array) -> QueryUpdates:
+    """Return the updates that take back what readers hold of queries that end."""
+    ends = (rows.op < 0) & ~rows.stored & np.isin(rows.why, (DROPPED, ENDED)) & np.isin(rows.code, sent)
+    parted = waiting[(rows.op[waiting] < 0) & (terms.bye[rows.query[waiting]] < NEVER)]
+    version = np.concatenate([np.flatnonzero(ends), parted])
+    query, op = rows.query[version], np.full(len(version), -1, np.int8)
+    return QueryUpdates(terms.bye[query], query, op, terms.why[query], version)
+
+
+def _kept(rows: _Rows, terms: _Terms, sent: Array, waiting: Array) -> tuple[Array, Array, Array]:
+    """Return the versions to store, whether readers hold each, and since when each waits."""
+    version, _ = _in_answer(rows, terms.first)
+    is_last = np.append(
+        rows.code[version][1:] != rows.code[version][:-1], np.ones(min(len(version), 1), np.bool_)
+    )
+    latest = version[is_last]
+    coming, parted = waiting[rows.op[waiting] > 0], waiting[rows.op[waiting] < 0]
+    coming = coming[np.argsort(rows.code[coming])]
+    holds, comes = np.isin(rows.code[latest], sent), np.isin(rows.code[latest], rows.code[coming])
+    since = np.zeros(len(latest), np.int64)
+    since[comes] = rows.step[coming]  # both in the order of codes
+    there, never = holds | comes, np.zeros(len(parted), np.bool_)
+    versions = np.concatenate([latest[there], parted])
+    is_sent = np.concatenate([holds[there], never])
+    waits = np.concatenate([since[there], rows.step[parted]])
+    stays = terms.bye[rows.query[versions]] == NEVER
+    return versions[stays], is_sent[stays], waits[stays]
+
+
+def _together(*parts: QueryUpdates) -> QueryUpdates:
+    """Return updates as one table, without distances."""
+    step, query, op, why, show = (
+        np.concatenate(column) for column in zip(*(p[:5] for p in parts), strict=True)
+    )
+    return QueryUpdates(step, query, op, why, show.astype(np.int64))
