@@ -13,7 +13,7 @@ from support.local import local_session
 from stqsh.client.api import Session
 from stqsh.client.results import Answer, Rows
 from stqsh.core.views import margin_choice, time_slots
-from stqsh.core.views.kept_answers import Patience
+from stqsh.core.views.snapshot_cache import CachePolicy
 
 QUESTION = (
     "SELECT topic, COUNT(*), AVG(likes) FROM posts WHERE ts > NOW - 1 hour AND city = 'c1'"
@@ -57,7 +57,7 @@ def test_a_question_that_comes_again_gets_a_view_which_is_shown(session: Session
     scanned = ask(session)
     assert list(table(session, "SHOW CACHE;")) == ["cache"]
     assert dict(zip(*_items(session), strict=True))["kept"] == "nothing that helps: the events are scanned"
-    session.snapshots.kept().patience = Patience(least=0, scans=0, first=4, always=True)
+    session.snapshots.kept().patience = CachePolicy(least=0, scans=0, first=4, always=True)
     with (
         mock.patch.multiple("stqsh.core.views.covering", VIEW_COST=1.0),
         mock.patch.multiple("stqsh.core.views.selection", VIEW_COST=1.0),
@@ -91,7 +91,7 @@ def test_without_memory_for_views_everything_is_scanned(session: Session) -> Non
 def test_margins_of_cells_are_kept_within_their_setting_and_shown(session: Session) -> None:
     list(session.execute("SET cache.views = 0; SET cache.objects = '1 MB';"))
     scanned = ask(session)
-    session.snapshots.kept().patience = Patience(least=0, scans=0, first=4, always=True)
+    session.snapshots.kept().patience = CachePolicy(least=0, scans=0, first=4, always=True)
     with mock.patch.object(margin_choice, "LEAST", 1):
         for _ in range(12):
             assert ask(session).equals(scanned)
@@ -112,7 +112,7 @@ def test_word_lists_answer_for_rows_and_aggregates_and_are_shown(session: Sessio
     list(session.execute("SET cache.views = 0;"))
     [scanned] = session.execute(asked)
     list(session.execute("SET cache.views = '1 MB';"))
-    session.snapshots.kept().patience = Patience(least=0, scans=0, first=100, always=True)
+    session.snapshots.kept().patience = CachePolicy(least=0, scans=0, first=100, always=True)
     for _ in range(12):
         [found] = session.execute(asked)
         assert isinstance(found, Answer)

@@ -45,13 +45,16 @@ class ArchiveFile(NamedTuple):
 def list_archived(control: ControlDb, files: Iterable[ArchiveFile]) -> None:
     """List files of archives; those that are listed already are so once."""
     with control.transaction() as connection:
-        connection.executemany("INSERT OR REPLACE INTO archive_files VALUES (?, ?, ?, ?, ?, ?, ?, ?)", files)
+        connection.executemany(
+            "INSERT OR REPLACE INTO archive_files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [(f"{file.stream}/{file.batch}/{file.day}", *file) for file in files],
+        )
 
 
 def archived_files(control: ControlDb, stream: int) -> list[ArchiveFile]:
     """Return the files of a stream's archive, in the order of their batches and days."""
     rows = control.query("SELECT * FROM archive_files WHERE stream = ? ORDER BY batch, day", stream)
-    return [ArchiveFile._make((*row[:-1], bool(row[-1]))) for row in rows]
+    return [ArchiveFile._make((*row[1:-1], bool(row[-1]))) for row in rows]
 
 
 def first_files(files: Sequence[ArchiveFile], let_go: int) -> list[ArchiveFile] | None:

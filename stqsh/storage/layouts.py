@@ -84,9 +84,9 @@ CREATE TABLE turns (batch INTEGER PRIMARY KEY, after INTEGER NOT NULL, seq INTEG
   only_commands INTEGER NOT NULL, offsets TEXT NOT NULL);
 """
 _LAYOUT_13 = """
-CREATE TABLE archive_files (stream INTEGER, batch INTEGER, day TEXT, events INTEGER NOT NULL,
-  since_us INTEGER NOT NULL, last_us INTEGER NOT NULL, size INTEGER NOT NULL, is_counted INTEGER NOT NULL,
-  PRIMARY KEY (stream, batch, day)) WITHOUT ROWID;
+CREATE TABLE archive_files (name TEXT PRIMARY KEY, stream INTEGER NOT NULL, batch INTEGER NOT NULL,
+  day TEXT NOT NULL, events INTEGER NOT NULL, since_us INTEGER NOT NULL, last_us INTEGER NOT NULL,
+  size INTEGER NOT NULL, is_counted INTEGER NOT NULL) WITHOUT ROWID;
 """
 _LAYOUT_14 = f"""
 DROP INDEX passing;
@@ -163,6 +163,15 @@ def _list_archives(connection: sqlite3.Connection) -> None:
             if batch <= last:
                 events, since_us, last_us = measure_file(path, time)
                 connection.execute(
-                    "INSERT INTO archive_files VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
-                    (stream, batch, day, events, since_us, last_us, path.stat().st_size),
+                    "INSERT INTO archive_files VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)",
+                    (
+                        f"{stream}/{batch}/{day}",
+                        stream,
+                        batch,
+                        day,
+                        events,
+                        since_us,
+                        last_us,
+                        path.stat().st_size,
+                    ),
                 )

@@ -13,7 +13,6 @@ from core.test_views import EAGER, renumbered
 from stqsh.core.kernels.events.transitions import StoredArrays
 from stqsh.core.views import margin_choice, time_slots
 from stqsh.core.views.cells import CellGrid, Extent
-from stqsh.core.views.kept_answers import KeptAnswers
 from stqsh.core.views.margin_choice import choose_margins
 from stqsh.core.views.margins import (
     MARGIN_BYTES,
@@ -25,6 +24,7 @@ from stqsh.core.views.margins import (
     margin_area,
     needs,
 )
+from stqsh.core.views.snapshot_cache import SnapshotCache
 from stqsh.core.views.time_slots import TimeSlots
 
 AREA = Extent(0.0, 0.0, 1.0, 1.0)
@@ -137,7 +137,7 @@ def test_margins_that_were_not_used_for_the_longest_time_go_first() -> None:
 
 
 def test_margins_are_used_and_outlive_the_renumbering_of_events() -> None:
-    kept = KeptAnswers(0, EAGER, 1 << 20)
+    kept = SnapshotCache(0, EAGER, 1 << 20)
     views, usage = renumbered(kept, "(0.2, 0.2, 1.3, 0.7)")
     assert not views.views
     assert views.margins.hits.sum() > 10

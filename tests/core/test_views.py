@@ -21,16 +21,16 @@ from stqsh.core.snapshots.select import part, selection_of, whole
 from stqsh.core.views import covering, margin_choice, selection, time_slots, word_lists
 from stqsh.core.views.cells import CellBox, CellGrid, CellNode, Extent
 from stqsh.core.views.event_views import EventViews, Usage
-from stqsh.core.views.kept_answers import KeptAnswers, Patience
 from stqsh.core.views.questions import question_of
 from stqsh.core.views.selection import ViewCandidate, dominated, greedy
+from stqsh.core.views.snapshot_cache import CachePolicy, SnapshotCache
 from stqsh.core.views.views import Size
 from stqsh.lang.binder.bind import Catalogue, bind
 from stqsh.lang.syntax.parse import parse
 
 KEEP_S = 40
 EVENTS = {"kind": "event", "keep_us": KEEP_S * TICK, "text": "status"}
-EAGER = Patience(least=0, scans=0, first=2, always=True)
+EAGER = CachePolicy(least=0, scans=0, first=2, always=True)
 PLACES = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, None])
 ROWS = st.lists(
     st.tuples(
@@ -157,7 +157,7 @@ def shown(table):
 @given(STEPS, st.lists(QUESTIONS, min_size=1, max_size=4), st.data())
 def test_answers_with_views_are_those_of_scans_and_of_brute_force(steps, questions, data) -> None:
     slots, rows, first, number = [Slot(**EVENTS), Slot(**EVENTS)], [], 1, 0
-    kept = KeptAnswers(1 << 20, EAGER, 1 << 20)
+    kept = SnapshotCache(1 << 20, EAGER, 1 << 20)
     slots[1].state.header["slot"] = 1
     for length, some in steps:
         last = first + length
@@ -185,7 +185,7 @@ def test_answers_with_views_are_those_of_scans_and_of_brute_force(steps, questio
                     assert answer(states, other, kept).equals(answer(states, other))
 
 
-def renumbered(kept: KeptAnswers, region: str) -> tuple[EventViews, Usage]:
+def renumbered(kept: SnapshotCache, region: str) -> tuple[EventViews, Usage]:
     """What is kept of a question and used for it, once events that it has were renumbered often."""
     slot, draw = Slot(**EVENTS), np.random.default_rng(1)
     text = f"n, COUNT(*), SUM(x) FROM taxis INSIDE {region} GROUP BY n"
@@ -203,7 +203,7 @@ def renumbered(kept: KeptAnswers, region: str) -> tuple[EventViews, Usage]:
 
 
 def test_views_are_used_and_outlive_the_renumbering_of_events() -> None:
-    views, usage = renumbered(KeptAnswers(1 << 20, EAGER), "(0, 0, 1.3, 1.3)")
+    views, usage = renumbered(SnapshotCache(1 << 20, EAGER), "(0, 0, 1.3, 1.3)")
     assert sum(view.hits for view in views.views) > 10
     assert usage.views > 0
     assert usage.spared > 2 * usage.read
@@ -222,25 +222,25 @@ def said(count, text, kept, budget=1 << 20):
 
 
 def test_word_lists_stand_for_texts_once_these_were_searched_often_enough() -> None:
-    never = Patience(least=0, scans=0, first=100, always=True)
+    never = CachePolicy(least=0, scans=0, first=100, always=True)
     text = "n, COUNT(*) FROM taxis WHERE status CONTAINS 'jam' GROUP BY n"
     with mock.patch.object(word_lists, "LISTING_COST", 2.5):
-        assert said(1, text, KeptAnswers(0, never)).listed == 0
-        assert 0 < said(2, text, KeptAnswers(0, never)).listed < 200
-        listed = said(8, text, KeptAnswers(0, never))
-        assert said(8, text, KeptAnswers(0, Patience(0, 0, 100, True, lists=False))).listed == 0
+        assert said(1, text, SnapshotCache(0, never)).listed == 0
+        assert 0 < said(2, text, SnapshotCache(0, never)).listed < 200
+        listed = said(8, text, SnapshotCache(0, never))
+        assert said(8, text, SnapshotCache(0, CachePolicy(0, 0, 100, True, lists=False))).listed == 0
     assert listed.listed == 200
     assert listed.read == 20
 
 
 def test_words_of_keys_are_listed_too() -> None:
-    kept = KeptAnswers(0, Patience(least=0, scans=0, first=100, always=True))
+    kept = SnapshotCache(0, CachePolicy(least=0, scans=0, first=100, always=True))
     usage = said(5, "oid, n FROM taxis WHERE oid CONTAINS ANY '17 18 none'", kept)
     assert (usage.listed, usage.read) == (200, 2)
 
 
 def test_a_word_that_no_event_has_is_found_in_none() -> None:
-    kept = KeptAnswers(0, Patience(least=0, scans=0, first=100, always=True))
+    kept = SnapshotCache(0, CachePolicy(least=0, scans=0, first=100, always=True))
     for text in (
         "COUNT(*) FROM taxis WHERE status CONTAINS 'bus'",
         "oid FROM taxis WHERE status CONTAINS 'bus'",
@@ -253,21 +253,23 @@ def test_words_with_equal_hashes_are_told_apart() -> None:
     def lengths(words):
         return np.array([len(word) for word in words.to_pylist()], np.uint64)
 
-    patience = Patience(least=0, scans=0, first=100, always=True)
+    patience = CachePolicy(least=0, scans=0, first=100, always=True)
     with mock.patch.object(word_lists, "hash_keys", lengths):
-        usage = said(5, "COUNT(*) FROM taxis WHERE status CONTAINS 'bus'", KeptAnswers(0, patience))
+        usage = said(5, "COUNT(*) FROM taxis WHERE status CONTAINS 'bus'", SnapshotCache(0, patience))
         assert (usage.listed, usage.read) == (200, 0)
-        assert said(5, "COUNT(*) FROM taxis WHERE status CONTAINS 'jam'", KeptAnswers(0, patience)).read == 20
+        assert (
+            said(5, "COUNT(*) FROM taxis WHERE status CONTAINS 'jam'", SnapshotCache(0, patience)).read == 20
+        )
     with mock.patch.object(word_lists, "hash_keys", lambda words: lengths(words) * np.uint64(0)):
-        usage = said(5, "COUNT(*) FROM taxis WHERE status CONTAINS 'jam'", KeptAnswers(0, patience))
+        usage = said(5, "COUNT(*) FROM taxis WHERE status CONTAINS 'jam'", SnapshotCache(0, patience))
         assert usage.listed < 200
 
 
 def test_word_lists_are_kept_within_the_memory_of_views() -> None:
-    never = Patience(least=0, scans=0, first=100, always=True)
+    never = CachePolicy(least=0, scans=0, first=100, always=True)
     text = "COUNT(*) FROM taxis WHERE status CONTAINS 'jam' AND n = 1"
     for budget in (20, 300, 1 << 20):
-        kept = KeptAnswers(0, never)
+        kept = SnapshotCache(0, never)
         usage = said(20, text, kept, budget)
         [(_, _, views)] = kept.all()
         assert views.words.nbytes <= 0.75 * budget
@@ -275,7 +277,7 @@ def test_word_lists_are_kept_within_the_memory_of_views() -> None:
 
 
 def test_events_with_other_numbers_are_sorted_again_after_as_many_scans() -> None:
-    slot, kept = Slot(**EVENTS), KeptAnswers(1 << 20, Patience(least=0, scans=3, first=100, always=True))
+    slot, kept = Slot(**EVENTS), SnapshotCache(1 << 20, CachePolicy(least=0, scans=3, first=100, always=True))
     text = "n, COUNT(*) FROM taxis GROUP BY n"
 
     def asked(step):
@@ -295,11 +297,11 @@ def test_events_with_other_numbers_are_sorted_again_after_as_many_scans() -> Non
 
 
 def test_a_scan_is_left_to_where_it_is_quicker() -> None:
-    slot, kept = Slot(**EVENTS), KeptAnswers(1 << 20, Patience(least=0, scans=0))
+    slot, kept = Slot(**EVENTS), SnapshotCache(1 << 20, CachePolicy(least=0, scans=0))
     slot.batch(1, 1, [(1, f"{i}", i / 50, 0.0, 1, "free", i % 3) for i in range(50)])
     text = "n, COUNT(*) FROM taxis GROUP BY n"
     assert kept.share(slot.state, selection_of(slot.state, spec_of(text))) is None
-    kept.patience = Patience(least=0, scans=0, always=True)
+    kept.patience = CachePolicy(least=0, scans=0, always=True)
     assert kept.share(slot.state, selection_of(slot.state, spec_of(text))) is not None
 
 

@@ -16,7 +16,7 @@ from stqsh.core.snapshots.query_cost import measure
 from stqsh.core.snapshots.select import focal_places, knows, nothing, part, selection_of, whole
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.views.event_views import Usage
-from stqsh.core.views.kept_answers import KeptAnswers
+from stqsh.core.views.snapshot_cache import SnapshotCache
 from stqsh.errors import NotPublishedError
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.catalogue import Catalogue
@@ -35,7 +35,7 @@ def answer(
     states: list[SlotState],
     spec: SnapshotSpec,
     stream: StreamSpec,
-    kept: KeptAnswers | None,
+    kept: SnapshotCache | None,
 ) -> SnapshotResult:
     """Return the answer on the slots' states; raise `NotPublishedError` if they lack what it needs."""
     spec, place = placed(states, spec)
@@ -53,7 +53,7 @@ def count_asked(
     return asked.count(states, spec, stream, place)
 
 
-def planned(states: list[SlotState], spec: SnapshotSpec, kept: KeptAnswers) -> list[Usage]:
+def planned(states: list[SlotState], spec: SnapshotSpec, kept: SnapshotCache) -> list[Usage]:
     """Return how a snapshot would be answered from what is kept, for each slot that is not scanned."""
     spec, place = placed(states, spec)
     selections = ((state, selection_of(state, spec, place)) for state in states)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from stqsh.core.snapshots.analysis import OperatorRun
     from stqsh.core.state.slot_state import SlotState
     from stqsh.core.views.event_views import Usage
-    from stqsh.core.views.kept_answers import KeptAnswers
+    from stqsh.core.views.snapshot_cache import SnapshotCache
     from stqsh.lang.ast.statements import Select
 
     T = TypeVar("T")
@@ -87,7 +87,7 @@ class SnapshotReader:
         self._states = SlotStates(link)
         self._asked: AskedSlots | None = None
         self._bound: dict[str, tuple[tuple[int, str | None, str | None], SnapshotSpec, StreamSpec]] = {}
-        self._kept: KeptAnswers | None = None
+        self._kept: SnapshotCache | None = None
 
     @property
     def asked(self) -> AskedSlots:
@@ -155,18 +155,18 @@ class SnapshotReader:
         found = self.read(lambda states: slots_of_past(self.asked, states, spec, stream), step)
         return remote_slots(self._link, *self._shares(spec, step), spec) if found is None else found
 
-    def kept(self) -> KeptAnswers:
+    def kept(self) -> SnapshotCache:
         """Return what this client keeps for snapshots of events.
 
         It is within `cache.views` and `cache.objects`.
         """
-        from stqsh.core.views.kept_answers import KeptAnswers
+        from stqsh.core.views.snapshot_cache import SnapshotCache
 
         settings = session_settings(self._link.db, self._profile)
         texts = (str(settings[name].value) for name in ("cache.views", "cache.objects"))
         views, objects = (0 if text == "0" else parse_size(text) for text in texts)
         if self._kept is None:
-            self._kept = KeptAnswers(views)
+            self._kept = SnapshotCache(views)
         self._kept.limit(views, objects)
         return self._kept
 

@@ -166,10 +166,10 @@ class _FirstMerge:
     def run(self) -> MergedUpdates:
         """Merge the batch, and return the changes of the answers."""
         self._register()
-        bye, why = self._byes()
+        bye, why = self._end_steps()
         timeline = self._timeline(bye)
         changes = self._changes(timeline)
-        farewells = self._farewells(timeline, why)
+        farewells = self._retractions(timeline, why)
         columns = zip(changes[:5], farewells[:5], strict=True)
         updates = QueryUpdates(*(np.concatenate(pair) for pair in columns))
         updates = updates._replace(distance=self._distances(timeline, updates))
@@ -193,7 +193,7 @@ class _FirstMerge:
         new = new[~np.isin(marks.query[new], self._queries.id)]
         self._queries.append(id=marks.query[new], limit=marks.k[new], shows=marks.shows[new])
 
-    def _byes(self) -> tuple[Array, Array]:
+    def _end_steps(self) -> tuple[Array, Array]:
         """Return the step at which each query is removed, NEVER for most, and the reason."""
         count = len(self._queries)
         bye, why = np.full(count, NEVER), np.zeros(count, np.int8)
@@ -252,7 +252,7 @@ class _FirstMerge:
         updates = QueryUpdates(*(np.concatenate(pair) for pair in parts))
         return updates._replace(query=self._queries.id[updates.query])
 
-    def _farewells(self, timeline: _Timeline, why: Array) -> QueryUpdates:
+    def _retractions(self, timeline: _Timeline, why: Array) -> QueryUpdates:
         """Return the updates by which removed queries take back their members."""
         offers, bye, none = timeline.offers, timeline.bye, np.empty(0, np.int64)
         over = bye[offers.query] < NEVER

@@ -18,8 +18,8 @@ from stqsh.arrays import Array
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.first.member_ranks import FirstMembers
 from stqsh.core.first.places import with_distances
+from stqsh.core.groups.change_instants import change_instants, stored_points
 from stqsh.core.groups.refresh_times import refreshes_since
-from stqsh.core.groups.turning_points import stored_points, turning_points
 from stqsh.core.matching.query_context import QueryContext
 from stqsh.spec.expression import Expr
 
@@ -161,7 +161,7 @@ def steps_of_change(context: QueryContext, compared: Iterable[tuple[Expr, int]])
     `compared` is what the order compares with NOW, and the durations added to it, µs.
     """
     batch = context.batch
-    points = [turning_points(batch, context.conditions, compared), stored_points(batch, 0)]
+    points = [change_instants(batch, context.conditions, compared), stored_points(batch, 0)]
     return [
         refresh.step for refresh in refreshes_since(batch.timing, batch.timing.tick, np.concatenate(points))
     ]

@@ -7,6 +7,7 @@ import numpy as np
 from stqsh.arrays import Array
 from stqsh.core.aggregates.distinct_numbers import sorted_distinct
 from stqsh.core.groups.group_changes import changes, removals, show_versions
+from stqsh.core.groups.group_differences import extended, group_differences
 from stqsh.core.groups.group_store import GroupStore, GroupTotals, GroupValues
 from stqsh.core.groups.group_versions import (
     Differences,
@@ -16,8 +17,7 @@ from stqsh.core.groups.group_versions import (
     versions_of,
     with_values,
 )
-from stqsh.core.groups.heard_differences import extended, heard_differences
-from stqsh.core.groups.marks import BEGIN, DROP, END, REGISTER, heard_marks
+from stqsh.core.groups.marks import BEGIN, DROP, END, REGISTER, read_marks
 from stqsh.core.groups.passing_time import PassingTime
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
 from stqsh.core.output.batch_output import QueryUpdates
@@ -35,7 +35,7 @@ class _GroupMerge:
     def __init__(self, batch: MergeInput) -> None:
         self._batch = batch
         self._store = GroupStore(batch.state, batch.spec.id, f"s{batch.spec.id}/{batch.kind}")
-        self._marks, specs = heard_marks(batch.marks)
+        self._marks, specs = read_marks(batch.marks)
         self._store.register(self._marks.those(REGISTER), specs)
         self._time = PassingTime(self._store, self._marks, specs)
         self._totals, self._values = self._store.totals(), self._store.values()
@@ -44,7 +44,7 @@ class _GroupMerge:
 
     def run(self) -> MergedUpdates:
         """Return the updates, and store the groups."""
-        moves = heard_differences(self._batch, self._store, self._marks, self._totals, self._values)
+        moves = group_differences(self._batch, self._store, self._marks, self._totals, self._values)
         begun = self._store.queries.begun.copy()
         groups = self._touched(moves)
         self._held = groups.find(self._totals.query, self._totals.key)

@@ -68,7 +68,7 @@ class GroupMarks(NamedTuple):
         return GroupMarks(*(column[self.mark == mark] for column in self))
 
 
-class SpokenMarks:
+class MarkWriter:
     """The marks that one slot sends in a batch."""
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class SpokenMarks:
         return pa.RecordBatch.from_arrays(arrays, schema=MARKS)
 
 
-def heard_marks(batches: Iterable[pa.RecordBatch]) -> tuple[GroupMarks, list[str]]:
+def read_marks(batches: Iterable[pa.RecordBatch]) -> tuple[GroupMarks, list[str]]:
     """Return the marks of several slots without duplicates, by query, and the specs that they point at."""
     table = pa.Table.from_batches(list(batches), MARKS).unify_dictionaries().combine_chunks()
     query, step, mark = (table.column(i).to_numpy() for i in range(3))

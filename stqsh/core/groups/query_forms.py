@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from stqsh.arrays import Array
-from stqsh.core.groups.marks import SpokenMarks
+from stqsh.core.groups.marks import MarkWriter
 from stqsh.core.queries.query_table import ACTIVE, QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.slot_state import SlotState
@@ -37,7 +37,7 @@ class QueryForms:
         self,
         positions: Array,
         new: NewQueries,
-        marks: SpokenMarks,
+        marks: MarkWriter,
         step: int,
         specs: list[AggregateSpec] | None = None,
     ) -> None:
@@ -67,7 +67,7 @@ class QueryForms:
         durations: Array = np.array([*each, -1], np.int64)[self._queries.form]
         return durations
 
-    def heeding_time(self, among: Array) -> Array:
+    def time_dependent(self, among: Array) -> Array:
         """Return the active queries whose rows change as time passes, of those given as bool (queries,)."""
         heeds = self.durations(_heeds_time) > 0
         return np.flatnonzero(heeds & among & (self._queries.mode == ACTIVE))

@@ -11,9 +11,9 @@ import numpy as np
 from stqsh.arrays import Array
 from stqsh.core.base.clock import NEVER
 from stqsh.core.contract.query_kind import StreamBatch
+from stqsh.core.groups.change_instants import change_instants, stored_points, window_points
 from stqsh.core.groups.query_forms import QueryForms
 from stqsh.core.groups.refresh_times import Refresh, next_refresh, refreshes_since
-from stqsh.core.groups.turning_points import stored_points, turning_points, window_points
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.queries.query_table import ACTIVE, QueryTable
 from stqsh.spec.aggregate import AggregateSpec
@@ -122,7 +122,7 @@ class RefreshSchedule:
 
     @cached_property
     def _turning(self) -> Array:
-        return turning_points(self._batch, self._conditions, self._compared)
+        return change_instants(self._batch, self._conditions, self._compared)
 
 
 @lru_cache(_KEPT)

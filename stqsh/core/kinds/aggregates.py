@@ -20,7 +20,7 @@ from stqsh.core.contract.query_kind import (
 )
 from stqsh.core.groups.group_deltas import GroupDeltas, MemberChanges, is_count
 from stqsh.core.groups.group_merge import merge_groups
-from stqsh.core.groups.marks import BEGIN, SpokenMarks
+from stqsh.core.groups.marks import BEGIN, MarkWriter
 from stqsh.core.groups.query_forms import FormedQueries, QueryForms
 from stqsh.core.groups.refresh_schedule import DueQueries, RefreshSchedule, compared_in, timings_of_groups
 from stqsh.core.groups.refreshed_members import RefreshedMembers, member_changes
@@ -70,7 +70,7 @@ class AggregateLogic(QueryLogic):
         state, prefix = batch.state, self.prefix
         self._regions = QueryRegions(batch, prefix, self.queries)
         self._forms = QueryForms(state, prefix, self.queries)
-        self._marks = SpokenMarks()
+        self._marks = MarkWriter()
         self._found: list[States] = []
 
     def register(self, positions: Array, new: NewQueries) -> None:
@@ -114,7 +114,7 @@ class AggregateLogic(QueryLogic):
         else:
             self._regions.skip_events()
         self._found += self._refreshed(schedule)
-        self._marks.wake(queries.id[self._forms.heeding_time(queries.until > first)], self.batch.clock)
+        self._marks.wake(queries.id[self._forms.time_dependent(queries.until > first)], self.batch.clock)
 
     def chunks(self) -> list[Chunk]:
         """Return the marks and the differences of groups."""
@@ -299,7 +299,7 @@ def _following(forms: QueryForms) -> Array:
     return forms.durations(lambda spec: 1 if spec.each_step else spec.sync_us) < 0
 
 
-def group_chunks(batch: StreamBatch, kind: str, marks: SpokenMarks, found: list[States]) -> list[Chunk]:
+def group_chunks(batch: StreamBatch, kind: str, marks: MarkWriter, found: list[States]) -> list[Chunk]:
     """Return the marks and the differences of groups that a slot sends for a kind."""
     timing, told = batch.timing, marks.batch()
     payloads = [] if told is None else [("marks", 0, told)]

@@ -17,7 +17,7 @@ from stqsh.core.contract.merging_kind import MergingKind
 from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, QueryKind, StreamBatch
 from stqsh.core.groups.group_deltas import GroupDeltas, MemberChanges
 from stqsh.core.groups.group_merge import merge_groups
-from stqsh.core.groups.marks import BEGIN, SpokenMarks
+from stqsh.core.groups.marks import BEGIN, MarkWriter
 from stqsh.core.groups.query_forms import FormedQueries, QueryForms
 from stqsh.core.kinds.aggregates import AggregateKind, group_chunks
 from stqsh.core.kinds.ranges import RangeLogic
@@ -44,7 +44,7 @@ class DwellingAggregateLogic(RangeLogic):
     def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
         super().__init__(kind, batch, output)
         self._forms = QueryForms(batch.state, self.prefix, self.queries)
-        self._marks = SpokenMarks()
+        self._marks = MarkWriter()
         self._found: list[States] = []
         self._resumed: tuple[Array, Array] = np.empty(0, np.int64), np.empty(0, np.int32)
 
@@ -73,7 +73,7 @@ class DwellingAggregateLogic(RangeLogic):
         first, queries, batch = self.batch.timing.first, self.queries, self.batch
         starting = np.setdiff1d(self.begun, self._rescaled_positions)
         self._marks.add(queries.id[starting[queries.until[starting] > first]], first, BEGIN)
-        self._marks.wake(queries.id[self._forms.heeding_time(queries.until > first)], batch.clock)
+        self._marks.wake(queries.id[self._forms.time_dependent(queries.until > first)], batch.clock)
         everyone = np.ones(len(queries), np.bool_)
         held = held_before(context, self._dwell, everyone, since, self._rescaled)
         changes = self._member_changes(context, held, self._dwell.lasting(context, updates))

@@ -21,11 +21,11 @@ from stqsh.core.aggregates.states import States, group_payloads
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.conditions.resolver import Resolver
 from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, StreamBatch
+from stqsh.core.groups.candidate_columns import CandidateColumns, is_looked_up, lookup_columns
 from stqsh.core.groups.group_deltas import GroupDeltas, MemberChanges
 from stqsh.core.groups.group_merge import merge_groups
 from stqsh.core.groups.group_store import GroupStore
-from stqsh.core.groups.looked_up import Lookups, is_looked_up, lookup_columns
-from stqsh.core.groups.marks import BEGIN, DROP, END, REGISTER, GroupMarks, SpokenMarks, heard_marks
+from stqsh.core.groups.marks import BEGIN, DROP, END, REGISTER, GroupMarks, MarkWriter, read_marks
 from stqsh.core.kinds.nearest import NearestKind, NearestLogic
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.nearest.candidate_changes import CandidateChanges
@@ -54,8 +54,8 @@ class GroupLookup:
         self, batch: StreamBatch, queries: NearestAggregateQueries, conditions: QueryConditions
     ) -> None:
         self._queries, self._conditions, self._first = queries, conditions, batch.timing.first
-        self._lookups = Lookups(batch.state, queries.prefix)
-        self.groups = SpokenMarks()
+        self._lookups = CandidateColumns(batch.state, queries.prefix)
+        self.groups = MarkWriter()
 
     def add(self, positions: Array, new: NewQueries) -> None:
         """Send Aggregate what new queries compute, and store what it takes."""
@@ -128,7 +128,7 @@ class NearestAggregateKind(NearestKind):
         return replace(found, operators=(*found.operators, "hash aggregate"))
 
 
-def marks_of_groups(batch: StreamBatch, groups: SpokenMarks, kind: str) -> list[Chunk]:
+def marks_of_groups(batch: StreamBatch, groups: MarkWriter, kind: str) -> list[Chunk]:
     """Return the marks of groups as a chunk beside a kind's marks of members; none if there are none."""
     marks, timing = groups.batch(), batch.timing
     if marks is None:
@@ -170,7 +170,7 @@ class _CandidateColumns:
 
 def _contributions(groups: MergeInput, members: MergedMembers) -> Iterator[States]:
     """Yield how the members of queries change groups, by what the queries compute."""
-    marks, texts = heard_marks(groups.marks)
+    marks, texts = read_marks(groups.marks)
     changes = _lasting(_changes(members, marks.those(BEGIN)), marks)
     if not len(changes.query):
         return

@@ -20,8 +20,8 @@ from stqsh.arrays import Array
 from stqsh.core.base.clock import NEVER
 from stqsh.core.contract.merging_kind import MergingKind, MergingLogic
 from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, StreamBatch
-from stqsh.core.groups.looked_up import Lookups
-from stqsh.core.groups.marks import BEGIN, SpokenMarks
+from stqsh.core.groups.candidate_columns import CandidateColumns
+from stqsh.core.groups.marks import BEGIN, MarkWriter
 from stqsh.core.groups.query_forms import FormedQueries, QueryForms
 from stqsh.core.groups.refresh_schedule import DueQueries, RefreshSchedule, timings_of_groups
 from stqsh.core.kinds.nearest_aggregates import NearestAggregateKind, marks_of_groups, merge_neighbours
@@ -52,8 +52,8 @@ class RefreshedNearestLogic(MergingLogic):
         super().__init__(kind, batch, output)
         self._forms = QueryForms(batch.state, self.prefix, self.queries)
         self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects, batch.focal)
-        self._groups = SpokenMarks()
-        self._lookups = Lookups(batch.state, self.prefix)
+        self._groups = MarkWriter()
+        self._lookups = CandidateColumns(batch.state, self.prefix)
 
     def register(self, positions: Array, new: NewQueries) -> None:
         """Store the conditions of new queries and what they compute, and announce them to Aggregate."""
@@ -86,7 +86,7 @@ class RefreshedNearestLogic(MergingLogic):
         schedule = RefreshSchedule(self.batch, self.queries, self._conditions, timings)
         for refreshes in schedule.by_duration():
             self._refresh(refreshes, schedule.windows_us)
-        awake = self._forms.heeding_time(self.queries.until > self.batch.timing.first)
+        awake = self._forms.time_dependent(self.queries.until > self.batch.timing.first)
         self._groups.wake(self.queries.id[awake], self.batch.clock)
 
     def chunks(self) -> list[Chunk]:

@@ -119,7 +119,7 @@ NO_RUNS = Runs(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 @dataclass(frozen=True)
-class Cover:
+class SnapshotPlan:
     """How a question is answered.
 
     Attributes:
@@ -187,7 +187,7 @@ def cover_of(
     views: Iterable[View],
     margins: Margins,
     lists: WordLists,
-) -> Cover:
+) -> SnapshotPlan:
     """Return the cheapest way to answer a question with some views, margins and word lists."""
     times = Times.of(slots, question)
     touched, covered = cells_of_region(slots, selection.reach)
@@ -206,7 +206,7 @@ def cover_of(
         todo[rows, box.first - touched.first : box.last - touched.first + 1] = 0
     inside, border = (_cells(grid, touched, todo == what) for what in (1, 2))
     found = margins.find(border, selection.reach.box, times.all) if margins else None
-    return Cover(times, covered, uses, Runs.of(inside), Runs.of(border), found, words, weight)
+    return SnapshotPlan(times, covered, uses, Runs.of(inside), Runs.of(border), found, words, weight)
 
 
 def _weight(shape: Shape, times: Times, words: WordUse | None) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 
 from stqsh.arrays import Array
 from stqsh.core.contract.snapshot_selection import SnapshotSelection
-from stqsh.core.views.covering import Cover, Runs, Times
+from stqsh.core.views.covering import Runs, SnapshotPlan, Times
 from stqsh.core.views.margins import Margins
 from stqsh.core.views.questions import Question, Shape
 from stqsh.core.views.time_slots import TimeSlot, TimeSlots, rows_of
@@ -40,7 +40,7 @@ class EventReader:
 
     selection: SnapshotSelection
     question: Question
-    cover: Cover
+    cover: SnapshotPlan
     slots: TimeSlots
     margins: Margins
 

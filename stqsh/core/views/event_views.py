@@ -17,7 +17,7 @@ from stqsh.core.aggregates.answers import KEY
 from stqsh.core.aggregates.states import VALUES, States, add_states
 from stqsh.core.conditions.region_test import RegionNow
 from stqsh.core.contract.snapshot_selection import PresentObjects, SnapshotSelection
-from stqsh.core.views.covering import Cover, cover_of
+from stqsh.core.views.covering import SnapshotPlan, cover_of
 from stqsh.core.views.event_reader import EventReader, EventsRead
 from stqsh.core.views.margin_choice import choose_margins
 from stqsh.core.views.margins import Margins, Past
@@ -106,7 +106,9 @@ class EventViews:
             for view in self.views:
                 view.join((one, other), (one.begin, other.end))
 
-    def answer(self, selection: SnapshotSelection, question: Question, cover: Cover) -> tuple[States, Usage]:
+    def answer(
+        self, selection: SnapshotSelection, question: Question, cover: SnapshotPlan
+    ) -> tuple[States, Usage]:
         """Return the states of the groups of a question, and what was used for them."""
         parts, rows = list[States](), 0
         for use in cover.uses:
@@ -121,28 +123,32 @@ class EventViews:
         _note_use(self, cover)
         return add_states(parts) if len(parts) > 1 else parts[0], _usage(cover, rows, read)
 
-    def members(self, selection: SnapshotSelection, question: Question, cover: Cover) -> tuple[Array, Usage]:
+    def members(
+        self, selection: SnapshotSelection, question: Question, cover: SnapshotPlan
+    ) -> tuple[Array, Usage]:
         """Return the events that a question asks for, int32 (n,), ascending, and what was used for them."""
         read = self._reader(selection, question, cover).read()
         found = [satisfying(selection.present, shape, events) for shape, events in read.events]
         _note_use(self, cover)
         return np.sort(np.concatenate(found)), _usage(cover, 0, read)
 
-    def planned(self, selection: SnapshotSelection, question: Question, cover: Cover) -> Usage:
+    def planned(self, selection: SnapshotSelection, question: Question, cover: SnapshotPlan) -> Usage:
         """Return how a question would be answered now; nothing is noted."""
         rows = sum(use.view.size_over(use.slots) for use in cover.uses)
         return _usage(cover, rows, self._reader(selection, question, cover).read())
 
-    def cover(self, selection: SnapshotSelection, question: Question) -> Cover:
+    def cover(self, selection: SnapshotSelection, question: Question) -> SnapshotPlan:
         """Return the cheapest way to answer a question by cells and views."""
         reads = question.shape.is_count or question.shape.is_of_events
         views = () if reads else self.views  # cells tell a number of events
         return cover_of(self.slots, question, selection, views, self.margins, self.words)
 
-    def _reader(self, selection: SnapshotSelection, question: Question, cover: Cover) -> EventReader:
+    def _reader(self, selection: SnapshotSelection, question: Question, cover: SnapshotPlan) -> EventReader:
         return EventReader(selection, question, cover, self.slots, self.margins)
 
-    def remember(self, question: Question, reach: RegionNow, present: PresentObjects, cover: Cover) -> None:
+    def remember(
+        self, question: Question, reach: RegionNow, present: PresentObjects, cover: SnapshotPlan
+    ) -> None:
         """Add a question to the history."""
         self.words.note_search(question.shape.phrases, cover.searched)
         if question.shape.is_of_events:
@@ -189,7 +195,7 @@ class EventViews:
         return self.slots.nbytes + self.margins.nbytes + self.views.nbytes + self.words.nbytes
 
 
-def _note_use(views: EventViews, cover: Cover) -> None:
+def _note_use(views: EventViews, cover: SnapshotPlan) -> None:
     """Note the use of margins and word lists."""
     if cover.margins is not None:
         views.margins.note(cover.margins, views.history.asked)
@@ -197,7 +203,7 @@ def _note_use(views: EventViews, cover: Cover) -> None:
         views.words.note_use(cover.words.phrases, cover.listed)
 
 
-def _usage(cover: Cover, rows: int, read: EventsRead) -> Usage:
+def _usage(cover: SnapshotPlan, rows: int, read: EventsRead) -> Usage:
     """Return how a question was answered; `rows` are those of views."""
     margins = cover.margins
     used, untested = (0, 0) if margins is None else (len(margins.margins), int(margins.spared.sum()))

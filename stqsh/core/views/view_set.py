@@ -12,7 +12,7 @@ from stqsh.arrays import Array
 from stqsh.core.aggregates.states import States
 from stqsh.core.contract.snapshot_selection import NOWHERE, PresentObjects, StoredRows
 from stqsh.core.snapshots.groups import group_states
-from stqsh.core.views.covering import Cover
+from stqsh.core.views.covering import SnapshotPlan
 from stqsh.core.views.questions import Question, Shape
 from stqsh.core.views.selection import Asked, Situation, ViewCandidate, choose
 from stqsh.core.views.time_slots import TimeSlot, TimeSlots, rows_of
@@ -45,7 +45,7 @@ class QuestionHistory:
     questions: deque[Asked] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     _seen: deque[int] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
 
-    def add(self, question: Question, cover: Cover, slots: TimeSlots, events: int) -> None:
+    def add(self, question: Question, cover: SnapshotPlan, slots: TimeSlots, events: int) -> None:
         """Add a question that was asked when there were this many events, and how it could be answered."""
         self.asked += 1
         total = max(1, slots.end)

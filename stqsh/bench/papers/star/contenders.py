@@ -16,15 +16,15 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.core.views.cells import ROOT
 from stqsh.core.views.covering import ROW_COST, VIEW_COST, event_cost
 from stqsh.core.views.event_views import EventViews
-from stqsh.core.views.kept_answers import KeptAnswers, Patience
 from stqsh.core.views.selection import ViewCandidate, usable
+from stqsh.core.views.snapshot_cache import CachePolicy, SnapshotCache
 from stqsh.core.views.views import View
 from stqsh.spec.expression import ContainsExpr, has_node
 from stqsh.spec.query import SnapshotSpec
 
-_AT_ONCE = Patience(least=0, scans=0, lists=False)
-_EAGER = Patience(least=0, scans=0, always=True, lists=False)
-_NEVER = Patience(least=0, scans=0, first=1 << 62, always=True, lists=False)
+_AT_ONCE = CachePolicy(least=0, scans=0, lists=False)
+_EAGER = CachePolicy(least=0, scans=0, always=True, lists=False)
+_NEVER = CachePolicy(least=0, scans=0, first=1 << 62, always=True, lists=False)
 ALL = 1 << 62
 """More events, and more questions, than there are."""
 
@@ -42,7 +42,7 @@ class Contender:
     """
 
     name: str
-    kept: KeptAnswers | None = None
+    kept: SnapshotCache | None = None
     learn: Callable[[EventViews, PresentObjects, float], None] | None = None
     _asked: int = field(default=0, init=False)
 
@@ -98,32 +98,32 @@ def scan() -> Contender:
 
 def baseline_1() -> Contender:
     """Return STAR without views: cells tell which events are read."""
-    return Contender("Baseline-1", KeptAnswers(1, _NEVER))
+    return Contender("Baseline-1", SnapshotCache(1, _NEVER))
 
 
 def baseline_2(budget: int) -> Contender:
     """Return STAR with views by a classic greedy choice, for questions without range and keywords."""
-    return Contender("Baseline-2", KeptAnswers(budget, _NEVER), choose_classic)
+    return Contender("Baseline-2", SnapshotCache(budget, _NEVER), choose_classic)
 
 
 def q_cache(budget: int, name: str = "Q-cache") -> Contender:
     """Return STAR with views of nodes, as stqsh keeps them."""
-    return Contender(name, KeptAnswers(budget, _AT_ONCE))
+    return Contender(name, SnapshotCache(budget, _AT_ONCE))
 
 
 def with_words(budget: int) -> Contender:
     """Return what a client keeps: views and word lists."""
-    return Contender("with words", KeptAnswers(budget, replace(_AT_ONCE, lists=True)))
+    return Contender("with words", SnapshotCache(budget, replace(_AT_ONCE, lists=True)))
 
 
 def o_cache(objects: int) -> Contender:
     """Return STAR with margins of cells, its object cache, and without views."""
-    return Contender("O-cache", KeptAnswers(0, _EAGER, objects))
+    return Contender("O-cache", SnapshotCache(0, _EAGER, objects))
 
 
 def qo_cache(budget: int, objects: int) -> Contender:
     """Return STAR with views of nodes and margins of cells."""
-    return Contender("QO-cache", KeptAnswers(budget, _AT_ONCE, objects))
+    return Contender("QO-cache", SnapshotCache(budget, _AT_ONCE, objects))
 
 
 def choose_classic(views: EventViews, present: PresentObjects, budget: float) -> None:

@@ -17,7 +17,7 @@ from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.spec.expression import Expr
 
 
-def turning_points(
+def change_instants(
     batch: StreamBatch, conditions: QueryConditions, compared: Iterable[tuple[Expr, int]]
 ) -> Array:
     """Return the instants at which time may change members of queries; µs, int64 (n,).

@@ -18,7 +18,7 @@ from stqsh.core.output.merge import MergeInput
 _IDENTITY = ("query", "step", "key")
 
 
-def heard_differences(
+def group_differences(
     batch: MergeInput, store: GroupStore, marks: GroupMarks, before: GroupTotals, values_before: GroupValues
 ) -> Differences:
     """Return the differences of a batch.
@@ -29,8 +29,8 @@ def heard_differences(
         marks: The marks of the batch.
         before, values_before: The groups before the batch, and the occurrences of values.
     """
-    totals, steps = _heard_totals(store, [one for one in batch.partials if "value" not in one.schema.names])
-    values, value_steps = _heard_values(store, [one for one in batch.partials if "value" in one.schema.names])
+    totals, steps = _read_totals(store, [one for one in batch.partials if "value" not in one.schema.names])
+    values, value_steps = _read_values(store, [one for one in batch.partials if "value" in one.schema.names])
     begins = marks.those(BEGIN)
     old, old_steps = _began(before.query, begins)
     old_values, old_value_steps = _began(values_before.query, begins)
@@ -54,7 +54,7 @@ def heard_differences(
     return Differences(all_totals, all_steps, together, all_value_steps, count, np.flatnonzero(old))
 
 
-def _heard_totals(store: GroupStore, heard: list[pa.RecordBatch]) -> tuple[GroupTotals, Array]:
+def _read_totals(store: GroupStore, heard: list[pa.RecordBatch]) -> tuple[GroupTotals, Array]:
     """Return the totals that slots say, and their steps; a total is 0 where a slot has not reported it.
 
     Those that are the same as `n` in all batches are the same array.
@@ -81,7 +81,7 @@ def _numbered(store: GroupStore, batch: pa.RecordBatch) -> pa.Table:
     return pa.Table.from_batches([batch.set_column(batch.schema.get_field_index("key"), "key", numbers)])
 
 
-def _heard_values(store: GroupStore, heard: list[pa.RecordBatch]) -> tuple[GroupValues, Array]:
+def _read_values(store: GroupStore, heard: list[pa.RecordBatch]) -> tuple[GroupValues, Array]:
     if not heard:
         whole, small = np.empty(0, np.int64), np.empty(0, np.int32)
         return GroupValues(whole, small, small, small, whole), whole

@@ -90,7 +90,7 @@ def lookup_columns(names: Iterable[str], keys: Any) -> dict[str, pa.Array[Any]]:
     return dict(zip(ordered, decode_keys(keys, types), strict=True)) if ordered else {}
 
 
-class Lookups:
+class CandidateColumns:
     """What the queries of a kind look up; the header's entry "lookups" lists it as JSON."""
 
     def __init__(self, state: SlotState, prefix: str) -> None:

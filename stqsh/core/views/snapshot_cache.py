@@ -13,18 +13,18 @@ from stqsh.core.contract.snapshot_selection import SnapshotSelection
 from stqsh.core.objects.event_objects import times_renumbered
 from stqsh.core.snapshots.groups import states_share
 from stqsh.core.state.slot_state import SlotState
-from stqsh.core.views.covering import Cover
+from stqsh.core.views.covering import SnapshotPlan
 from stqsh.core.views.event_views import WORDS, Budget, EventViews, Usage
 from stqsh.core.views.questions import Question, Shape, question_of
 from stqsh.core.views.time_slots import TimeSlots
 
 T = TypeVar("T")
-Find: TypeAlias = Callable[[EventViews, SnapshotSelection, Question, Cover], tuple[T, Usage]]
+Find: TypeAlias = Callable[[EventViews, SnapshotSelection, Question, SnapshotPlan], tuple[T, Usage]]
 """Returns what a question asks for, and what was used to find it."""
 
 
 @dataclass(frozen=True)
-class Patience:
+class CachePolicy:
     """When it is worth the while to keep something.
 
     Attributes:
@@ -52,7 +52,7 @@ class _Kept:
 
 
 @dataclass
-class KeptAnswers:
+class SnapshotCache:
     """Time slots and views of the events of each slot and stream, and how questions were answered.
 
     Attributes:
@@ -63,7 +63,7 @@ class KeptAnswers:
     """
 
     budget: int
-    patience: Patience = Patience()
+    patience: CachePolicy = CachePolicy()
     objects: int = 0
     usage: dict[int, Usage] = field(default_factory=dict)
     _kept: dict[tuple[int, int], _Kept] = field(default_factory=dict)
@@ -136,7 +136,9 @@ class KeptAnswers:
             else None
         )
 
-    def _pays(self, views: EventViews, cover: Cover, selection: SnapshotSelection, shape: Shape) -> bool:
+    def _pays(
+        self, views: EventViews, cover: SnapshotPlan, selection: SnapshotSelection, shape: Shape
+    ) -> bool:
         events = len(selection.present.stored.x)
         return self.patience.always or cover.pays(views.slots, events, shape)
 
