@@ -170,6 +170,7 @@ def test_state_goes_on_over_batches_restarts_kills_and_a_lost_arena(
     assert {number: content(chunks) for number, chunks in pipeline.delivered.items()} == expected(12)
 
 
+@pytest.mark.timeout(900)
 def test_another_query_with_dealers_goes_on_from_the_heads_of_one_without(
     spark: SparkSession, tmp_path: Path
 ) -> None:
