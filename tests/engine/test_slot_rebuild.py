@@ -25,6 +25,8 @@ from stqsh.engine.launch.slot_rebuild import (
 )
 from stqsh.engine.spark.spark_internals import last_commit, read_offset
 from stqsh.spec.offset import LivePosition, Offset
+from stqsh.spec.stream import FileSourceSpec, StreamSpec
+from stqsh.storage import catalogue_writer
 from stqsh.storage.blobs import checkpoint_blobs
 from stqsh.storage.control_log import ControlDb, set_meta
 from stqsh.storage.home import SessionHome, open_home
@@ -32,6 +34,18 @@ from stqsh.storage.savepoint import KnownSavepoint
 from stqsh.storage.turns import rebuilt_slots
 
 STEPS, SLOTS = 24, 2
+ARCHIVED = StreamSpec(
+    name="posts",
+    kind="event",
+    columns=(),
+    key="id",
+    x="lon",
+    y="lat",
+    time="ts",
+    keep_us=1_000_000,
+    archive="old",
+    source=FileSourceSpec("posts.csv"),
+)
 
 
 def rebuild(home: SessionHome, slots: int) -> None:
@@ -110,6 +124,9 @@ def test_slots_of_live_streams_are_not_rebuilt_and_the_savepoint_is_named(tmp_pa
         )
         assert error.hint is not None
         assert "restore NAME FROM '/backup/monday' makes a session as of step 120; or" in error.hint
+        archived = catalogue_writer.create_stream(control, "", ARCHIVED)
+        with pytest.raises(NotRebuiltError, match="which events the archive of posts has depends on"):
+            rebuild_slots(home, control, SLOTS, Committed(7, replace(Offset(), seq=archived.id)))
         older = Committed(7, replace(Offset(), asked=3))
         with pytest.raises(NotRebuiltError, match="an older version has not recorded"):
             rebuild_slots(home, control, SLOTS, older)
