@@ -70,7 +70,7 @@ def _timed(draw: st.DrawFn, case: Case, query: dict[str, Any]) -> dict[str, Any]
     return query | {"kind": "first", "select": select, "first": first, "options": options}
 
 
-@share(2)
+@share(6)
 @pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
 @given(st.data(), cuts, slots, st.sets(st.integers(0, 12)))
 def test_updates_are_the_oracles(
@@ -92,7 +92,7 @@ ADDED_UP: dict[str, frozenset[str]] = {
 }
 
 
-@share(2)
+@share(6)
 @pytest.mark.parametrize("features", ADDED_UP.values(), ids=ADDED_UP)
 @given(st.data(), cuts, slots, restarts)
 def test_members_of_aggregates_dwell(
