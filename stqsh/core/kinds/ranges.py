@@ -132,7 +132,7 @@ class RangeLogic(QueryLogic):
         Args:
             context: The context of the batch.
             updates: The changes.
-            since: The step before which each query's answer is known, int64 (queries,).
+            since: The step after which each query's changes are reported, int64 (queries,).
         """
         emitter, waiting, dwell = UpdateEmitter(context, self.output), [], self.queries.dwell > 0
         rows = DwellingRows(context, self._dwell, self._changes, self._paused)
