@@ -281,9 +281,7 @@ def _while_they_hold(context: QueryContext, spans: _Spans, instants: Array) -> _
     number = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths - spans.begin, lengths)
     query, version = spans.query[owner], spans.version[owner]
     hold = context.conditions.hold_as_of(query, version, instants[number])
-    follows = np.zeros(
-        len(owner) + 1, np.bool_
-    )  # holds at this and the previous refresh of a span
+    follows = np.zeros(len(owner) + 1, np.bool_)  # holds at this and the previous refresh of a span
     follows[1:-1] = hold[1:] & hold[:-1] & (owner[1:] == owner[:-1])
     begins, ends = np.flatnonzero(hold & ~follows[:-1]), np.flatnonzero(hold & ~follows[1:])
     return _Spans(query[begins], version[begins], number[begins], number[ends] + 1)
