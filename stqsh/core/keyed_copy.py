@@ -117,7 +117,7 @@ def _hand_over(state: SlotState, spec: StreamSpec, ids: list[int]) -> None:
 
 
 def open_copy(stream: StreamBatch, given: CopyInput) -> StreamBatch:
-    """Return the part of a batch that concerns the copy; new focal objects are known already."""
+    """Return the part of a batch that concerns the copy; its new focal objects already have rows."""
     spec = copied_spec(stream.spec)
     table = ObjectTable(stream.state, f"s{spec.id}/objects", spec)
     objects = BatchObjects(table, given.records, stream.timing)

@@ -94,6 +94,7 @@ class _Timeline:
         if self.crossing:
             step, op = offers.step[order], offers.op[order]
             replaced = self._same(order)
+            # A withdrawal directly before a candidate of the same key and step is a crossing: drop it.
             replaced[:-1] &= (step[1:] == step[:-1]) & (op[1:] > 0) & (op[:-1] < 0)
             order = order[~replaced]
         same = self._same(order)
@@ -130,7 +131,10 @@ class _Timeline:
         return ordered
 
     def first(self, limit: Array) -> tuple[Array, Array, Array]:
-        """Return the candidates that enter or leave the first n: offers, steps, and 1 or -1."""
+        """Return the candidates that enter or leave the first n: offers, steps, and 1 or -1.
+
+        All candidates of a query are ranked once by place, as in `member_ranks.MemberRanks`.
+        """
         offers, count = self.offers, len(limit)
         come = np.flatnonzero((offers.op > 0) & (offers.step < self.bye[offers.query]))
         go = come[self.until[come] < self.bye[offers.query[come]]]

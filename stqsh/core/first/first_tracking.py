@@ -27,7 +27,7 @@ from stqsh.core.matching.static_index import StaticRegionIndex
 from stqsh.core.queries.query_table import ACTIVE
 
 Followed = tuple[SteppedChanges, Array]
-"""Changes of the first n, and the members that come in the batch's first step, see `member_codes`."""
+"""Changes of the first n, and members that come, including all of the first step, see `member_codes`."""
 
 
 class FirstTracker:

@@ -35,12 +35,16 @@ class FirstMembers(NamedTuple):
     place: Array
 
     def where(self, which: Array) -> FirstMembers:
-        """Return some of them, by a mask or by positions."""
+        """Return the chosen rows, given by a mask or by positions."""
         return FirstMembers(*(column[which] for column in self))
 
 
 class MemberRanks:
-    """The ranks of members among those of their queries.
+    """The ranks of members among all members of their queries.
+
+    Idea: rank every pair of query and record in the batch once, by place. Coming and leaving then only mark
+    and unmark ranks, and the first n are the n lowest marked ranks. Cost: one sort of the pairs, and a time
+    logarithmic in the number of a query's ranks for each change, for any n.
 
     Args:
         changes: Members that come and leave. At any step an object is a member with only one record.

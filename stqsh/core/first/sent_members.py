@@ -27,7 +27,7 @@ class Sent(NamedTuple):
     version: Array
 
     def where(self, which: Array) -> Sent:
-        """Return some of them, by a mask or by positions."""
+        """Return the chosen rows, given by a mask or by positions."""
         return Sent(*(column[which] for column in self))
 
 

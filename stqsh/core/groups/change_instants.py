@@ -34,6 +34,7 @@ def change_instants(
     for values, shifts in chain(
         compared_values(conditions, batch.objects), values_compared(compared, conditions, batch.objects)
     ):
+        # A comparison changes when NOW reaches the value, or 1 µs later, depending on the operator.
         found += [values - shift + late for shift in shifts.tolist() for late in (0, 1)]
     return _distinct(np.concatenate(found))
 

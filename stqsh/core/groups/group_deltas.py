@@ -43,7 +43,7 @@ class RecordColumns(Protocol):
         """The tables and areas that expressions look up."""
 
     def columns(self, names: Iterable[str], versions: Array) -> dict[str, pa.Array[Any]]:
-        """Return columns of versions by name, and an unnamed one that gives constants their length."""
+        """Return columns of versions by name, and an unnamed one that determines the length of constants."""
 
 
 Distances = Callable[[Array, Array], Array]

@@ -107,6 +107,7 @@ class PassingTime:
             for value, shift in _compared(spec, states_of(self._store, spec, versions, at)):
                 known = np.flatnonzero(value.is_valid().to_numpy(zero_copy_only=False))
                 moment = value.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)[known] - shift
+                # A comparison changes when NOW reaches the value, or 1 µs later, depending on the operator.
                 for late in (0, 1):
                     step = _first_step(moment + late, every[at[known]], clock)
                     within = (step > versions.step[at[known]]) & (step < until[at[known]])

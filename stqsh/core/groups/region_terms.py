@@ -197,7 +197,11 @@ class _Layout:
         self._rows = list[tuple[int, ...]]()
 
     def add(self, word: _Word) -> slice:
-        """Reserve fields for a total, or for the digits of a sum; return the slice of these fields."""
+        """Reserve fields for a total, or for the digits of a sum; return the slice of these fields.
+
+        A wide sum is split into digits of at most `every` bits. Each digit, with spare bits and a sign, is
+        put into the first word that has room.
+        """
         begin, column, every = len(self._rows), len(self.names), WORD_BITS - 1 - self._more
         bits, position, limbs, room = word.high - word.low, word.low % _LIMB, 0, 0
         digits = [min(every, bits - done) for done in range(0, bits, every)]

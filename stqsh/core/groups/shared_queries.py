@@ -108,6 +108,8 @@ def _lots(columns: Iterable[Array], apart: Array) -> Array:
     for column in bits:
         mixed = (mixed ^ column) * _FACTOR
         mixed ^= mixed >> np.uint64(29)
+    # Hashes only propose equal queries: each is compared with the first of its hash, and stays alone if
+    # they differ. So a collision costs sharing, never correctness.
     like = first_alike(frozen(mixed))
     alone = apart | apart[like]
     for column in bits:

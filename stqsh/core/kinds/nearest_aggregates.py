@@ -160,7 +160,7 @@ class _CandidateColumns:
     resolver: Resolver
 
     def columns(self, names: Iterable[str], versions: Array) -> dict[str, pa.Array[Any]]:
-        """Return columns of versions by name, and an unnamed one that gives constants their length."""
+        """Return columns of versions by name, and an unnamed one that determines the length of constants."""
         shown = self.records.show(versions)
         found = {name: shown.column(name) for name in names if not is_looked_up(name)}
         if looked_up := [name for name in names if is_looked_up(name)]:

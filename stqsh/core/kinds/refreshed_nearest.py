@@ -157,7 +157,7 @@ class _Refreshed(NamedTuple):
     keys: pa.BinaryArray
 
     def where(self, at: Array) -> _Refreshed:
-        """Return some of them, by positions."""
+        """Return the chosen rows, given by positions."""
         chosen: Any = pa.array(at)
         return _Refreshed(self.neighbours.where(at), self.keys.take(chosen))
 

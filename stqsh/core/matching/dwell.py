@@ -270,6 +270,7 @@ def _absences(context: QueryContext, toggles: DwellChanges) -> Array:
     obj, step = obj[why != LEFT].astype(np.int64), step[why != LEFT]
     order = np.lexsort((step, obj))
     obj, step = np.append(obj[order], np.iinfo(np.int32).max), np.append(step[order], NEVER)
+    # Absences are sorted by object and step, so the first at or after a change is found by bisection.
     span = context.batch.timing.last - base + 2
     sought = toggles.obj[left].astype(np.int64) * span + np.maximum(toggles.step[left] - base, 0)
     at = np.searchsorted(obj * span + np.minimum(step - base, span - 1), sought)

@@ -48,7 +48,7 @@ class SentMembers(NamedTuple):
     key: pa.BinaryArray
 
     def where(self, which: Array) -> SentMembers:
-        """Return some of them, by positions."""
+        """Return the chosen rows, given by positions."""
         chosen: Any = pa.array(which)
         query, obj, distance, row, key = self
         return SentMembers(query[which], obj[which], distance[which], row[which], key.take(chosen))

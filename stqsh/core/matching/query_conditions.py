@@ -270,7 +270,7 @@ class QueryConditions:
         return moving[self.queries.template]
 
     def columns(self, names: Iterable[str], versions: Array) -> dict[str, pa.Array[Any]]:
-        """Return columns of versions by name, and an unnamed one that gives constants their length."""
+        """Return columns of versions by name, and an unnamed one that determines the length of constants."""
         movement = self._objects
         table, rows, key = movement.table, movement.rows, movement.table.spec.key
         found = {

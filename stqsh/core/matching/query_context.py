@@ -36,7 +36,7 @@ class AnswerMembers(NamedTuple):
     version: Array
 
     def where(self, which: Array) -> AnswerMembers:
-        """Return some of them, by a mask or by positions."""
+        """Return the chosen rows, given by a mask or by positions."""
         return AnswerMembers(*(column[which] for column in self))
 
 

@@ -33,7 +33,7 @@ class Neighbours(NamedTuple):
     distance: Array
 
     def where(self, chosen: Array) -> Neighbours:
-        """Return some of them, by a mask or by positions."""
+        """Return the chosen rows, given by a mask or by positions."""
         return Neighbours(*(column[chosen] for column in self))
 
 

@@ -273,6 +273,7 @@ def _lasting(rows: _Rows, terms: _Terms, dwell: Array) -> tuple[KeyedChanges, Ar
     # Codes are distinct across queries, so their order is that of queries and keys.
     number = np.unique(rows.code[at], return_inverse=True)[1]
     toggles = DwellChanges(query.astype(np.int32), number.astype(np.int32), step, op)
+    # Comings wait, and so do leavings of objects that are still present; other leavings are due at once.
     is_patient = (op > 0) | np.isin(rows.why[at], (LEFT, OVERTAKEN))
     absent = np.where(is_patient, NEVER, step)
     timing = _IN_STEPS._replace(first=terms.first, last=terms.last)
