@@ -15,9 +15,9 @@ def warm_up() -> None:
 def compile_kernels(niceness: int = 0, on_progress: Callable[[int, int], None] | None = None) -> None:
     """Compile all kernels unless that was done before; load none.
 
-    The kernels for a session's first answers are compiled first. `niceness` is the niceness of the processes
-    that compile the others. `on_progress` is called twice a second with the number of compiled kernels and
-    the number of all kernels.
+    The kernels for a session's first answers are compiled first. `niceness` is added to the niceness of the
+    processes before they compile the others. `on_progress` is called twice a second with the number of
+    compiled kernels and the number of all kernels.
     """
     from stqsh.core.kernel_cache import compile_kernels as compile_missing
 

@@ -21,7 +21,7 @@ def compile_kernels(niceness: int = 0, on_progress: Callable[[int, int], None] |
     Loading all of them just to check takes 2.5 s of processor time at each start of an engine.
 
     Args:
-        niceness: The niceness of the processes once the kernels of the first answers are compiled.
+        niceness: Added to the niceness of the processes after the kernels of the first answers.
         on_progress: Called twice a second with the number of compiled kernels and the number of all kernels.
     """
     mark = _mark()

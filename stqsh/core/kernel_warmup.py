@@ -150,7 +150,7 @@ _SHEDDING = {
     4: MemoryCommand(area=0.5, cache=0.5),
     5: MemoryCommand(),
 }
-"""The memory orders of the stream that retains significant objects, by step."""
+"""The memory commands of the stream that retains significant objects, by step."""
 
 _TEXT = ColumnExpr("s")
 _FREE_WORD = LiteralExpr("free", "STRING")
@@ -197,7 +197,7 @@ def compile_in_two_processes(niceness: int = 0, on_progress: Callable[[], None] 
     compiled.
 
     Args:
-        niceness: The niceness of the two processes once the kernels of the first answers are compiled.
+        niceness: Added to the niceness of each process after the kernels of the first answers.
         on_progress: Called twice a second while they work.
 
     Raises:

@@ -279,7 +279,7 @@ class RefreshedFirstLogic(_RefreshedLogic):
 
 
 class RefreshedFirstKind(MergingKind):
-    """The first n members of a region by (ORDER BY, key), or all of them, as they are at refreshes."""
+    """The first n members of a region by (ORDER BY, key), or all members, at refreshes."""
 
     name = REFRESHED_FIRST.name
     logic = RefreshedFirstLogic

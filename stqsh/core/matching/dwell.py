@@ -136,7 +136,7 @@ class DwellingRows:
     def held(self, since: Array, rescaled: AnswerMembers) -> AnswerMembers | None:
         """Return what readers hold before the batch, for queries that send changes; None if there are none.
 
-        For queries that resume, the rows that they had sent before they paused have it. Call this before
+        Queries that resume are not included; `PausedRows` has what they had sent. This must be called before
         `DwellTable.lasting`.
 
         Args:

@@ -9,7 +9,7 @@ never depend on a circle's size.
 Costs (one core, 500 000 objects, 10 000 queries with k = 10, 25 000 records a batch): 3 to 4 µs a record, of
 which ranking takes 2.4; 5 to 6 µs where three queries in ten have a focal object; 33 µs a query registered.
 A query keeps about 30 to 80 members, 4 bytes each. With k = 100 it keeps about 175, and a record takes 3 µs
-(200 000 objects, 2 000 queries): a third of what it takes in a circle around 300. A record brings 0.5
+(200 000 objects, 2 000 queries), a third of the time with a circle around 300. On average a record sends 0.5
 candidates to Aggregate, 70 bytes and 1 µs each.
 """
 
