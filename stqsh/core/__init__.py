@@ -15,8 +15,9 @@ def warm_up() -> None:
 def compile_kernels(niceness: int = 0, on_progress: Callable[[int, int], None] | None = None) -> None:
     """Compile all kernels unless that was done before; load none.
 
-    Those of a session's first answers come first. `niceness`: by how much the processes that compile the
-    others give way. `on_progress` is called twice a second with the number of kernels compiled, and of all.
+    The kernels for a session's first answers are compiled first. `niceness` is added to the niceness of the
+    processes before they compile the others. `on_progress` is called twice a second with the number of
+    compiled kernels and the number of all kernels.
     """
     from stqsh.core.kernel_cache import compile_kernels as compile_missing
 

@@ -24,10 +24,10 @@ from stqsh.spec.stats import SlotStats
 
 
 def aggregate(state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
-    """Merge partials.
+    """Merge the partials of a batch.
 
-    Returns "rows", "updates" and "counts" of merged answers, and "stats" of the updates if there are any;
-    "define" and all other chunks pass through. Kinds keep their arrays below `s{stream}/{kind}/`.
+    Returns the chunks "rows", "updates" and "counts" of the merged answers, and "stats" if there are
+    updates. "define" and all other chunks pass through. Kinds keep their arrays below `s{stream}/{kind}/`.
     """
     out = [chunk for chunk in chunks if not is_partial(chunk.kind)]
     streams = state.entry("streams")
@@ -105,7 +105,7 @@ class _StreamMerge:
         )
 
     def _encode(self, merged: MergedUpdates) -> list[Chunk]:
-        """Return the updates of one kind, in parts, with the rows that they show."""
+        """Encode the updates of one kind, and the rows that they show, as chunks of limited size."""
         self.updates += len(merged.updates.step)
         queries = DistinctNumbers(merged.updates.query)
         grown = tally(queries.find(merged.updates.query), merged.updates.op, len(queries))

@@ -19,16 +19,15 @@ from stqsh.spec.stats import SlotStats
 def evaluate(state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
     """Evaluate one batch, and return its updates.
 
-    The result depends on state and chunks only: no clock, no order of hashes, no threads.
+    The result depends only on the state and the chunks: not on a clock, a hash order or threads.
 
     Args:
         state: The slot's state after the batch before; changed in place.
         chunks: The batch's chunks for this slot in any order, exactly one of them of the kind "clock".
 
     Returns:
-        Chunks of the kinds rows, updates, counts, notice, found, answer and stats. "define" is passed on, as
-            is
-        "clock" by slot 0.
+        Chunks of the kinds rows, updates, counts, notice, found, answer and stats. "define" is passed on;
+            slot 0 also passes on "clock".
 
     Raises:
         ValueError: the chunks do not form a batch.
@@ -40,7 +39,7 @@ def evaluate(state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
 
 
 def _all_streams(batch: SlotBatch) -> list[Chunk]:
-    """Advance all streams, in order of their ids, even those without chunks, as time passes in them."""
+    """Advance all streams in order of id, also those without chunks, because time passes in them too."""
     every = [chunk for chunks in batch.by_stream.values() for chunk in chunks]
     defines = [chunk for chunk in every if chunk.kind == "define"]
     out = [*([batch.clock_chunk] if batch.slot == 0 else []), *defines]

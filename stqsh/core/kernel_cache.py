@@ -21,8 +21,8 @@ def compile_kernels(niceness: int = 0, on_progress: Callable[[int, int], None] |
     Loading all of them just to check takes 2.5 s of processor time at each start of an engine.
 
     Args:
-        niceness: By how much the processes give way to others once the first answers have their kernels.
-        on_progress: Called twice a second with the number of kernels compiled, and of all.
+        niceness: Added to the niceness of the processes after the kernels of the first answers.
+        on_progress: Called twice a second with the number of compiled kernels and the number of all kernels.
     """
     mark = _mark()
     if (mark is not None and mark.exists()) or _are_shipped():
@@ -41,7 +41,7 @@ def compile_kernels(niceness: int = 0, on_progress: Callable[[int, int], None] |
 
 
 def ship_kernels(package: Path | None = None) -> None:
-    """Compile all kernels, and copy them to where a package brings them: this one, or a copy of it."""
+    """Compile all kernels, and copy them into the folder that `package`, by default this one, ships."""
     assert jit.SHIPPED is not None, "the user has chosen no folder"
     compile_kernels()
     folder = numba.config.CACHE_DIR  # type: ignore[attr-defined]  # set by jit
@@ -52,26 +52,26 @@ def ship_kernels(package: Path | None = None) -> None:
 
 
 def _number_of_kernels() -> int:
-    """Return how many functions of the sources are kernels."""
+    """Return the number of kernels in the sources."""
     sources = Path(jit.__file__).parent.rglob("*.py")
     return sum(file.read_text(encoding="utf-8").splitlines().count("@kernel") for file in sources)
 
 
 def _number_compiled() -> int:
-    """Return how many of them have code on disk."""
+    """Return the number of kernels with compiled code on disk."""
     folder = Path(numba.config.CACHE_DIR) / "core"  # type: ignore[attr-defined]  # set by jit
     return sum(1 for _ in folder.rglob("*.nbi"))
 
 
 def _are_shipped() -> bool:
-    """Return whether the package brings all kernels, compiled for what runs here."""
+    """Return whether the package ships all kernels, compiled for this platform."""
     return jit.SHIPPED is not None and runs_common_code() and (jit.SHIPPED / _mark_name(COMMON_CPU)).exists()
 
 
 def _mark() -> Path | None:
     """Return the mark file for numba and the processor; None if the user chose the folder.
 
-    The folder is of one state of the sources (see the module `jit`).
+    The folder belongs to one state of the sources (see the module `jit`).
     """
     if os.environ.get("NUMBA_CACHE_DIR"):
         return None

@@ -114,10 +114,10 @@ Asked: TypeAlias = tuple[Region, Expr | None]
 """A region and a condition."""
 
 _LOOK_S = 0.5
-"""Time between two looks at the processes that compile."""
+"""The seconds between two checks of the processes that compile."""
 
 _FIRST_ASKS = 2
-"""How many of the snapshots belong to the first answers: a rectangle's rows and their number."""
+"""The number of snapshots that a first session needs: the rows in a rectangle, and their number."""
 
 _STREAMS = (
     _MOVING,
@@ -142,7 +142,7 @@ _LIMITED = 2
 """The id of the query that has FOR."""
 
 _CHANGING = 4
-"""The id of a query that is paused, resumed and dropped: where there is a TEXT, a keyword query."""
+"""The id of a query that is paused, resumed and dropped; a keyword query if the stream has a TEXT."""
 
 _SHEDDING = {
     2: MemoryCommand(k=2),
@@ -150,7 +150,7 @@ _SHEDDING = {
     4: MemoryCommand(area=0.5, cache=0.5),
     5: MemoryCommand(),
 }
-"""The memory orders of the stream that retains significant objects, by step."""
+"""The memory commands of the stream that retains significant objects, by step."""
 
 _TEXT = ColumnExpr("s")
 _FREE_WORD = LiteralExpr("free", "STRING")
@@ -191,12 +191,13 @@ _AGGREGATES = (
 
 
 def compile_in_two_processes(niceness: int = 0, on_progress: Callable[[], None] | None = None) -> None:
-    """Compile all kernels on two cores, first those of a session's first answers.
+    """Compile all kernels in two processes, those of a session's first answers first.
 
-    The processes work from both ends, so that each finds on disk what the other has compiled.
+    The processes work from opposite ends of the list. When they meet, each finds on disk what the other has
+    compiled.
 
     Args:
-        niceness: By how much the two give way to other processes once the first answers have their kernels.
+        niceness: Added to the niceness of each process after the kernels of the first answers.
         on_progress: Called twice a second while they work.
 
     Raises:
@@ -230,9 +231,9 @@ def warm_up(*, backwards: bool = False) -> None:
 
 
 def warm_up_first_answers(*, backwards: bool = False) -> None:
-    """Compile what the usual queries of a first session need: half of all kernels, by the time they take.
+    """Compile what the usual queries of a first session need: half of the compile time of all kernels.
 
-    The two largest groups, neighbours and moving regions, are at the two ends.
+    The two largest groups, nearest neighbours and moving regions, are at opposite ends of the list.
     """
     moving, events = _STREAMS[0], _STREAMS[2]
     joined = NotExpr(IsNullExpr(JoinExpr(_TABLE.id, "n", "n")))
@@ -247,7 +248,7 @@ def warm_up_first_answers(*, backwards: bool = False) -> None:
 
 
 def _evaluate(stream: StreamSpec, queries: list[SlotQuery], asks: list[AskSpec]) -> None:
-    """Evaluate a tiny stream with queries, and ask for snapshots at each step."""
+    """Evaluate a tiny stream with queries and with snapshots at each step."""
     state, sizes = SlotState.fresh(0), SlotState.fresh(0)
     for step in range(1, 7):
         chunks = [_clock(step), *(_table() if step == 1 else ()), *_stream(stream, queries, asks, step)]
@@ -256,7 +257,7 @@ def _evaluate(stream: StreamSpec, queries: list[SlotQuery], asks: list[AskSpec])
 
 
 def _warm_up_rare_paths() -> None:
-    """Run the code that few sessions reach: many keywords, live events, new routings, the far east."""
+    """Run the code that few sessions need: many keywords, live events, new routings, the far east."""
     state = SlotState.fresh(0)
     _warm_up_keywords(TermTable(state, 1), f"s1/{RANGE.name}/keywords")
     asked = np.zeros(2, np.uint64)
@@ -275,7 +276,7 @@ def _warm_up_rare_paths() -> None:
 
 
 def _warm_up_snapshots() -> None:
-    """Run what snapshots need: the columns of each type, and sums for few groups of many records."""
+    """Run the kernels of snapshots: columns of each type, and sums for few groups of many records."""
     one = frozen(np.zeros(1, np.int32))
     for dtype in sorted({np.dtype(kind).str for kind in DTYPES.values()}):
         read(frozen(np.zeros(1, dtype)), frozen(np.ones(1, np.bool_)), one)
@@ -286,7 +287,7 @@ def _warm_up_snapshots() -> None:
 
 
 def _warm_up_keywords(terms: TermTable, prefix: str) -> None:
-    """Run what needs many records: the upkeep of the index of keywords, and its queries in the grid."""
+    """Run the kernels that need many records: keyword index maintenance, and keyword queries in the grid."""
     index, one = KeywordIndex(terms.state, prefix, terms), np.zeros(1, np.int32)
     index.rebuild_if_worn(None)
     terms.pack()
@@ -310,7 +311,7 @@ def _table() -> list[Chunk]:
 
 
 def _keys(spec: StreamSpec) -> list[Key]:
-    """Return the keys of a stream's objects; regions and questions move with the first."""
+    """Return the keys of a stream's objects; moving regions and snapshots are centred on the first."""
     if spec.columns[0].type == "STRING":
         return [f"key {i}" for i in range(_KEYS)]
     return [*range(_KEYS)]
@@ -342,7 +343,7 @@ def _commands(spec: StreamSpec, queries: list[SlotQuery], step: int) -> list[Slo
 
 
 def _all_queries(spec: StreamSpec) -> list[SlotQuery]:
-    """Return queries of every kind; those around an object where the stream's objects move."""
+    """Return queries of every kind; queries around an object only if the stream's objects move."""
     asked: list[Asked] = [(_RECTANGLE, condition) for condition in _CONDITIONS]
     asked += [(region, condition) for region in (_CIRCLE, _POLYGON, _NEAREST) for condition in (None, _FREE)]
     asked.append((_NEAREST, _RARE))
@@ -380,7 +381,7 @@ def _around(focal: Key) -> list[Region]:
 
 
 def _asks(spec: StreamSpec) -> list[AskSpec]:
-    """Return snapshots, which use scans, the simple ones first, and a question for the cost of a snapshot."""
+    """Return snapshots, which use scans, the simple ones first, and a request for the cost of a snapshot."""
     rectangle = SnapshotSpec(stream_id=spec.id, kind=kind_of_region(_RECTANGLE).name, region=_RECTANGLE)
     snapshots = [
         rectangle,

@@ -1,13 +1,13 @@
-"""The copy by key of a moving stream: its objects a second time, for queries that have to remember them.
+"""The copy by key of a moving stream: a second copy of its objects, for queries that remember objects.
 
-Under a routing by space an object crosses from slot to slot. What a query with DWELL waits for, and what a
-paused query had sent, would have to cross with it. Such queries are evaluated over a copy of the objects
-instead, each of which stays on the slot of its key's hash, as under the routing `object`. The copy begins
-with the first such query, from the last records of the objects, and ends with the last one. It is a stream of
-its own to kinds and tables, with the negative id, and shares the focal objects.
+Under a routing by space an object crosses from slot to slot. The pending changes of a query with DWELL, and
+the members that a paused query has sent, would have to cross with it. Such queries are instead evaluated over
+a copy of the objects, in which each object stays on the slot of its key's hash, as under the routing
+`object`. The copy begins with the first such query, from the last records of the objects, and ends with the
+last one. Kinds and tables treat it as a separate stream with the negative id; it shares the focal objects.
 
-A query moves to the copy when it pauses, or has DWELL and its stream is routed by space, and stays there. It
-remains on its former slots as well, where it is paused and has sent nothing, so that it sends nothing.
+A query moves to the copy when it pauses, or when it has DWELL and its stream is routed by space, and stays
+there. Its former slots keep it too, paused and with no sent members, so there it sends nothing.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from stqsh.spec.query import find_kind
 from stqsh.spec.stream import StreamSpec
 
 COPIES = "copies"
-"""The entry of the header that has the ids of the streams with a copy, as strings."""
+"""The header's entry that lists the ids of the streams with a copy, as strings."""
 _LISTS = ("templates", "forms", "lookups")
-"""The entries of the header that have lists by the prefix of a kind of queries over a stream."""
+"""The header's entries that hold lists by prefix, which is that of a kind's queries over a stream."""
 _BEYOND = 1 << 40
-"""Numbers of the copy's chunks begin here, beyond those of the stream itself."""
+"""The first number of the copy's chunks, above all numbers of the stream's own chunks."""
 
 
 def copied_spec(spec: StreamSpec) -> StreamSpec:
@@ -67,7 +67,7 @@ def forget_copy(state: SlotState, stream: int) -> None:
 
 
 def forget_arrays(state: SlotState, stream: int) -> None:
-    """Remove all arrays of a stream or a copy, given by its id, and what its queries list in the header."""
+    """Remove all arrays of a stream or a copy, given by its id, and its queries' lists in the header."""
     prefix = f"s{stream}/"
     state.release(prefix)
     for name in _LISTS:
@@ -82,7 +82,10 @@ def ids_of(state: SlotState, stream: int) -> list[int]:
 
 
 def read_input(state: SlotState, spec: StreamSpec, chunks: Sequence[Chunk]) -> CopyInput | None:
-    """Return what a batch has for a stream's copy, which begins if the batch says so; None without a copy."""
+    """Return a batch's input for a stream's copy; None without a copy.
+
+    The copy is first created if the batch has a chunk that begins it.
+    """
     if any(chunk.kind == ChunkKind.COPY_BEGIN for chunk in chunks):
         begin_copy(state, spec, batches(ChunkKind.COPY_SEEDS, chunks))
     if len(ids_of(state, spec.id)) == 1:
@@ -94,7 +97,10 @@ def read_input(state: SlotState, spec: StreamSpec, chunks: Sequence[Chunk]) -> C
 
 
 def _hand_over(state: SlotState, spec: StreamSpec, ids: list[int]) -> None:
-    """Give the copy what queries wait for and have sent, if all objects were where they are in the copy."""
+    """Move the sent members and the waiting changes of queries from the stream to the copy.
+
+    The stream has them only if its objects were routed by key already, so that they are on the same slots.
+    """
     if not ids:
         return
     copy = copied_spec(spec)
@@ -111,7 +117,7 @@ def _hand_over(state: SlotState, spec: StreamSpec, ids: list[int]) -> None:
 
 
 def open_copy(stream: StreamBatch, given: CopyInput) -> StreamBatch:
-    """Return the part of a batch that concerns the copy; new focal objects are known already."""
+    """Return the part of a batch that concerns the copy; its new focal objects already have rows."""
     spec = copied_spec(stream.spec)
     table = ObjectTable(stream.state, f"s{spec.id}/objects", spec)
     objects = BatchObjects(table, given.records, stream.timing)

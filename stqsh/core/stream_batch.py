@@ -1,4 +1,4 @@
-"""One stream's part of a batch: its questions, records and commands, and the clean-up afterwards."""
+"""One stream's part of a batch: its snapshots, records and commands, and the clean-up afterwards."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ from stqsh.spec.query import unpack_asks
 from stqsh.spec.stream import StreamSpec
 
 _PART = 1 << 18
-"""The most events of a chunk that goes to an archive."""
+"""The most events in a chunk that is sent to an archive."""
 
 
 def advance(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chunk]:
-    """Evaluate a stream's chunks of a batch, or only its time if there are none; return its output."""
+    """Evaluate a stream's chunks of a batch and return the output; without chunks, only time passes."""
     out = looked_up(batch, spec, chunks) + answers(batch, spec, chunks)
     whole = _whole(batch, spec, chunks)
     if whole.commands.memory is not None:
@@ -95,9 +95,9 @@ def _whole(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> BatchPiec
 def _records(
     batch: SlotBatch, spec: StreamSpec, timing: BatchTiming, chunks: list[Chunk]
 ) -> list[pa.RecordBatch]:
-    """Return a stream's records, those of live events without duplicates; a replay store has none.
+    """Return a stream's records; duplicates of live events are dropped and counted as stale.
 
-    What comes from a dealer says itself which records are duplicates.
+    Replay stores have no duplicates. A dealer has already marked the duplicates in what it sends.
     """
     found = batches("records", chunks)
     if not (found and spec.is_event and spec.is_live):
@@ -118,10 +118,11 @@ def _records(
 def _unknown(
     state: SlotState, spec: StreamSpec, commands: list[SlotCommand | NewQueries], timing: BatchTiming
 ) -> Iterator[SlotCommand | NewQueries]:
-    """Yield commands without the older queries among them that the slot knows.
+    """Yield the commands, but skip registrations of older queries that the slot already has.
 
-    It may know them from an earlier routing, or evaluate them over the copy by key. A query that gets another
-    region and is not known comes as it was before; none does that is over.
+    The slot may have them from an earlier routing, or evaluate them over the copy by key. If it does not have
+    a query whose region is altered, the query is first registered with its former region, unless FOR has
+    ended it.
     """
     if not any(
         not command.are_new.all() if isinstance(command, NewQueries) else _may_be_unknown(command)
@@ -152,7 +153,7 @@ def _unknown(
 
 
 def _learned(command: AlterCommand) -> Iterator[SlotCommand]:
-    """Yield the commands by which a slot learns of a query that moves to it."""
+    """Yield the commands that register a query whose altered region reaches this slot."""
     if command.step is None:
         yield RegisterCommand(query=command.query)
     else:
@@ -163,7 +164,7 @@ def _learned(command: AlterCommand) -> Iterator[SlotCommand]:
 
 
 def _may_be_unknown(command: SlotCommand) -> bool:
-    """Return whether a command is about a query that other slots know."""
+    """Return whether a command concerns an older query, which other slots already have."""
     if isinstance(command, RegisterCommand):
         return command.step is not None
     return isinstance(command, AlterCommand)
@@ -179,7 +180,7 @@ def _check(commands: QueryCommands, timing: BatchTiming) -> None:
 
 
 def _pieces(state: SlotState, spec: StreamSpec, whole: BatchPiece) -> Iterable[BatchPiece]:
-    """Cut a batch as its stream and queries require; process each piece before taking the next."""
+    """Cut a batch as its stream and queries require; the caller processes each piece before the next."""
     if whole.commands.stream_dropped:
         return [whole]
     if spec.is_significant:
@@ -254,7 +255,7 @@ def _release(batch: SlotBatch, spec: StreamSpec, ids: NDArray[np.int64]) -> None
 
 
 def _archived(stream: StreamBatch) -> list[pa.RecordBatch]:
-    """Take out the events that go to the stream's archive now, after those of the batch are stored."""
+    """Remove and return the events to archive now, after the events of the batch were stored."""
     if stream.spec.archive is None or stream.commands.stream_dropped:
         return []
     state, number, table = stream.state, stream.spec.id, stream.objects.table
@@ -305,7 +306,7 @@ def _stream_batch(state: SlotState, spec: StreamSpec, piece: BatchPiece, clock: 
 
 
 def _know_focals(focal: ObjectTable, commands: QueryCommands) -> None:
-    """Give every focal object of a new query its row in the table, before versions are numbered."""
+    """Add a row for every focal object of a new query to the table, before versions are numbered."""
     for some in (commands.registered, commands.altered):
         focal.intern(some.focal_keys(focal.key_type))
 
@@ -313,7 +314,7 @@ def _know_focals(focal: ObjectTable, commands: QueryCommands) -> None:
 def _seeds_apart(
     batches: list[pa.RecordBatch], timing: BatchTiming
 ) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch]]:
-    """Separate records of focal objects from before the batch's first step from those of its steps."""
+    """Split records of focal objects into those from before the batch's first step and the others."""
     early: list[pa.RecordBatch] = []
     regular: list[pa.RecordBatch] = []
     for batch in batches:
@@ -325,7 +326,7 @@ def _seeds_apart(
 
 
 def make_room(batch: StreamBatch) -> int:
-    """Make room after a batch; return how many objects have a record, or how many events are not expired."""
+    """Free unused rows after a batch; return the number of objects with a record, or of unexpired events."""
     stream, table = batch.spec.id, batch.objects.table
     stored = len(table)
     if batch.spec.keeps_none:
@@ -357,7 +358,7 @@ def forget(state: SlotState, stream: int) -> None:
 
 
 def looked_up(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chunk]:
-    """Return the last records of looked-up keys, as they were before the batch, as one "found" chunk."""
+    """Return the last records before the batch of the keys to look up, as one "found" chunk or none."""
     keys = items("lookup", chunks)
     if not keys:
         return []
@@ -377,14 +378,14 @@ def _last_records(batch: SlotBatch, spec: StreamSpec) -> Chunk:
 
 
 def _kept(batch: SlotBatch, spec: StreamSpec) -> Chunk:
-    """Return the kept keys for the stream's dealer, which finds duplicates from now on, and forget them."""
+    """Send the kept keys to the stream's dealer, which finds duplicates from now on, and forget them."""
     seeds = KeptEventKeys.of(batch.state, spec).content(spec)
     KeptEventKeys.forget(batch.state, spec)
     return batch.chunk(ChunkKind.DEAL_SEEDS, pack(seeds), spec.id, seeds.num_rows)
 
 
 def answers(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chunk]:
-    """Return this slot's share of snapshots: an "answer" chunk for each that finds something here."""
+    """Return this slot's share of snapshots: one "answer" chunk for each snapshot with rows here."""
     asked = [ask for chunk in chunks if chunk.kind == "ask" for ask in unpack_asks(chunk.payload)]
     if not asked:
         return []

@@ -29,8 +29,8 @@ class SlotBatch:
         clock_chunk: The chunk with the clock.
         clock: The content of `clock_chunk`.
         by_stream: The chunks of each stream.
-        totals: Counts and µs, to which each stream adds.
-        memory: What significant streams hold, by id.
+        totals: Counts, and durations in µs, summed over the streams.
+        memory: The memory figures of streams with RETAIN SIGNIFICANT, by id.
     """
 
     state: SlotState
@@ -42,10 +42,10 @@ class SlotBatch:
 
     @staticmethod
     def of(state: SlotState, chunks: list[Chunk]) -> SlotBatch:
-        """Return the batch of some chunks, in order.
+        """Return the batch that ordered chunks form.
 
         Raises:
-            ValueError: not one of them is its clock, or it does not follow the slot's last batch.
+            ValueError: there is not exactly one clock, or the batch does not follow the slot's last one.
         """
         clocks = [chunk for chunk in chunks if chunk.kind == "clock"]
         if len(clocks) != 1:

@@ -1,9 +1,9 @@
-"""Cut batches in which a stream grows much into pieces.
+"""Cut a batch into pieces if its stream grows much in it.
 
-Whatever is fixed for a batch, such as the circle of a kNN query, should suit the objects both at its start
-and at its end: the first records of a replay would need circles that hold everything, and the last ones of
-the same batch would all be inside. How a run is cut into batches never affects its answers, so a batch may be
-cut further.
+Some values are fixed for a batch, such as the circle of a kNN query, and must suit the objects both at its
+start and at its end. In the first batch of a replay there are hardly any objects at the start, so the circles
+would hold everything, and all later records of the batch would fall inside them. The division of a run into
+batches never affects its answers, so a batch may be cut further.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stqsh.core.base.clock import BatchTiming
 from stqsh.core.queries.query_table import QueryCommands, digest
 
 _SMALL = 256
-"""The number of records that a piece may always have, however few objects there are."""
+"""The number of records that a piece may have even if there are fewer objects."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class BatchPiece:
         timing: Its steps.
         records, focal: Payloads of "records" and "focal" chunks.
         commands: The commands.
-        passed: How many further records there were, which no query needs.
-        copy: What there is for the copy by key, None without one.
+        passed: The number of further records, which no query needs.
+        copy: The input of the copy by key; None without a copy.
     """
 
     timing: BatchTiming
@@ -61,12 +61,12 @@ class BatchPiece:
 def pieces(whole: BatchPiece, population: Callable[[], int]) -> Iterator[BatchPiece]:
     """Cut a batch between steps, so that no piece has far more records than there are objects before it.
 
-    `population` returns the number of objects; it is called before each piece, after the one before was
+    `population` returns the number of objects; it is called before each piece, after the previous piece was
     processed.
     """
     timing, of_rows = whole.timing, _steps(whole.records)
     if (of_rows[1:] < of_rows[:-1]).any():
-        of_rows.sort()  # rare: a store has its rows in this order
+        of_rows.sort()  # rare: the rows of a store are already in this order
     rest = np.flatnonzero(np.diff(of_rows, append=timing.last + 1)) + 1
     steps = of_rows[rest - 1]
     first, at = timing.first, 0
@@ -84,8 +84,8 @@ def pieces(whole: BatchPiece, population: Callable[[], int]) -> Iterator[BatchPi
 def single_steps(whole: BatchPiece, watched: Callable[[], bool]) -> Iterator[BatchPiece]:
     """Cut a batch into its steps, each a piece; a run of steps without input is one piece.
 
-    `watched` returns whether such an empty step must be a piece too; it is called before each of them, after
-    the step before was processed.
+    `watched` returns whether an empty step must be a separate piece; it is called before each empty step,
+    after the previous step was processed.
     """
     first, last = whole.timing.first, whole.timing.last
     if last < first:

@@ -19,10 +19,10 @@ from stqsh.spec.query import find_kind
 
 
 class ReleasedQueries(StateTable):
-    """The counters of queries that go on elsewhere, a row for each time that they were released.
+    """The counters of queries that this slot has released but other slots continue; one row per release.
 
-    What the slot did for them still counts in EXPLAIN:
-    `stqsh.core.snapshots.query_cost` adds up the counters of all tables of a stream that have these columns.
+    The slot's past work for them still counts in EXPLAIN: `stqsh.core.snapshots.query_cost` adds up the
+    counters of all tables of a stream that have these columns.
     """
 
     id = ArraySpec(np.int64)
@@ -37,7 +37,7 @@ class ReleasedQueries(StateTable):
 
 
 def run_kind(kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
-    """Drive one kind through a batch, see `stqsh.core.contract.query_kind.QueryLogic`.
+    """Evaluate one kind's queries in a batch, see `stqsh.core.contract.query_kind.QueryLogic`.
 
     Args:
         kind: The kind.
@@ -65,14 +65,15 @@ def run_kind(kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
 
 
 def release(kind: QueryKind, batch: StreamBatch, ids: Array) -> None:
-    """Remove queries that a slot need not know any more.
+    """Remove queries that a slot no longer needs.
 
-    Those that remember what they sent stay, and those with FOR, which end by themselves.
+    Queries that are paused or have DWELL stay, because they remember what they sent. Queries with FOR stay,
+    because they end by themselves.
 
     Args:
         kind: The kind.
-        batch: A batch without steps, after the one in which the slot's last records in their regions went.
-        ids: The queries, int64 (n,); the slot may not know some of them.
+        batch: A batch without steps, after the one in which the last records in their regions left the slot.
+        ids: The queries, int64 (n,); ids that the slot does not have are ignored.
     """
     queries = kind.queries(batch.state, batch.spec.id)
     at = queries.positions(ids)
@@ -86,7 +87,7 @@ def release(kind: QueryKind, batch: StreamBatch, ids: Array) -> None:
 
 
 def _leave(logic: QueryLogic, ids: frozenset[int]) -> None:
-    """Pause queries for good that are evaluated over the copy by key from now on; forget what they sent."""
+    """Pause for good the queries that move to the copy by key, and forget what they sent."""
     queries = logic.queries
     at = queries.positions(ids)
     at = at[queries.mode[at] == ACTIVE]
@@ -98,10 +99,10 @@ def _leave(logic: QueryLogic, ids: frozenset[int]) -> None:
 
 
 def _take_over(logic: QueryLogic, older: QueryCommands) -> set[int]:
-    """Register queries that move to the copy by key; return the ids of those whose answers go on here.
+    """Register queries that move to the copy by key; return the ids of those to resume here at once.
 
-    What those have sent that were paused, or have DWELL, is here already, unless Aggregate has it. Others
-    move because they pause now.
+    What paused queries and queries with DWELL have sent is already stored here, or in Aggregate. The other
+    queries move because they pause now, so what they have sent is found and stored.
     """
     queries, batch = logic.queries, logic.batch
     new = older.registered.those(~np.isin(older.registered.ids, queries.id))
@@ -118,7 +119,7 @@ def _take_over(logic: QueryLogic, older: QueryCommands) -> set[int]:
 
 
 def _drop(logic: QueryLogic) -> None:
-    """Retire the queries that a command drops, or all if the stream is dropped."""
+    """Retire the dropped queries, or all queries if the stream is dropped."""
     commands, queries = logic.batch.commands, logic.queries
     if commands.dropped:
         _forget_released(logic.batch.state, logic.batch.spec.id, commands.dropped)
@@ -137,7 +138,7 @@ def _pause(logic: QueryLogic) -> None:
 
 
 def _resume(logic: QueryLogic, moved: set[int]) -> Array:
-    """Resume queries, and return their positions; one that ends at the first step stays paused."""
+    """Resume queries and return their positions; a query that ends at the first step stays paused."""
     commands = logic.batch.commands
     going_on = commands.resumed | (moved - commands.paused)
     at = logic.queries.resume(going_on, logic.batch.timing.first)
@@ -149,7 +150,7 @@ def _resume(logic: QueryLogic, moved: set[int]) -> Array:
 def _register(logic: QueryLogic) -> Array:
     """Register new queries, and return the positions of those whose answers begin at once.
 
-    The answer of a query that is only new to this slot has begun elsewhere, and has no members here.
+    If a query is new only to this slot, its answer has begun elsewhere and has no members here.
     """
     batch, new = logic.batch, logic.batch.commands.registered
     if not len(new):
@@ -161,9 +162,9 @@ def _register(logic: QueryLogic) -> Array:
 
 
 def _alter(logic: QueryLogic, mode: int, resumed: Array | None = None) -> Array:
-    """Give the queries of a mode their new regions, except those that end at the first step; return them.
+    """Alter the regions of queries in a mode, except those that end at the first step; return the queries.
 
-    Those that are resumed in the same step have theirs already.
+    Queries in `resumed` are skipped: their regions were altered while they were paused.
     """
     new, queries, first = logic.batch.commands.altered, logic.queries, logic.batch.timing.first
     if not len(new):
@@ -178,7 +179,7 @@ def _alter(logic: QueryLogic, mode: int, resumed: Array | None = None) -> Array:
 
 
 def _end(logic: QueryLogic) -> None:
-    """Retire the queries whose FOR is over, each at its own step."""
+    """Retire the queries whose FOR ends in the batch, each at its own step."""
     queries, last = logic.queries, logic.batch.timing.last
     over = np.flatnonzero(queries.until <= last)
     if not len(over):
@@ -190,7 +191,7 @@ def _end(logic: QueryLogic) -> None:
 
 
 def _forget_released(state: SlotState, stream: int, ids: Iterable[int]) -> None:
-    """Forget queries of a stream that are dropped."""
+    """Remove the counters of a stream's dropped queries."""
     if f"{_prefix(stream)}/id" in state:
         released = ReleasedQueries.of(state, stream)
         released.keep(~np.isin(released.id, list(ids)))

@@ -21,7 +21,7 @@ class MergingKind(QueryKind):
     """A kind whose answers are merged; its logic is a `MergingLogic`.
 
     Attributes:
-        holds_back: Whether Aggregate holds back its rows for DWELL. If not, the kind does so itself.
+        holds_back: Whether Aggregate applies DWELL to the merged rows. If not, the kind does so itself.
     """
 
     holds_back: ClassVar[bool] = True
@@ -30,7 +30,7 @@ class MergingKind(QueryKind):
         """Merge the slots' offers in a batch, and return the updates of the whole answers.
 
         This runs on the slot of Aggregate that has the queries; the kind keeps its arrays below `prefix` of
-        that slot's state. The default is for answers that are the first k by (rank, key).
+        that slot's state. The default merges answers that are the first k by (rank, key).
         """
         return first_k(batch)
 
@@ -55,16 +55,16 @@ class MergingLogic(QueryLogic):
         self._mark(positions, self.batch.timing.first, REGISTER)
         held = positions[self.queries.dwell[positions] > 0]
         if len(held):
-            # No run has more steps than that.
+            # The mark has int32; no run has more steps than its maximum.
             steps = np.minimum(-(-self.queries.dwell[held] // self.batch.timing.tick), np.iinfo(np.int32).max)
             self._mark(held, self.batch.timing.first, HOLD, steps.astype(np.int32))
 
     def pause(self, positions: Array) -> None:
-        """Let Aggregate freeze the answers of queries."""
+        """Mark queries as paused, so that Aggregate freezes their answers."""
         self._mark(positions, self.batch.timing.first, PAUSE)
 
     def retire(self, positions: Array, steps: Array, why: int) -> None:
-        """Remove queries; Aggregate takes back what they have sent."""
+        """Remove queries, and mark them so that Aggregate retracts their answers."""
         if why == ENDED:
             self._wake(positions)
         for step in np.unique(steps).tolist():
@@ -77,12 +77,12 @@ class MergingLogic(QueryLogic):
         return self.partials.chunks()
 
     def limits(self, positions: Array) -> Array:
-        """Return how many members the answers of queries may have, int32 (n,); by default their k."""
+        """Return the maximum number of members of each query's answer, int32 (n,); by default its k."""
         limits: Array = self.queries.k[positions]
         return limits
 
     def _wake(self, positions: Array) -> None:
-        """Let Aggregate find what is due of queries that are active."""
+        """Mark active queries with DWELL, so that Aggregate sends their changes that are due."""
         queries = self.queries
         held = positions[(queries.dwell[positions] > 0) & (queries.mode[positions] == ACTIVE)]
         if len(held):

@@ -1,26 +1,26 @@
-"""The contract of a query kind: what a kind implements, and what its input is.
+"""The contract of a query kind: what a kind implements, and its input.
 
 A kind is one module with two classes. `QueryKind` is stateless: it builds the logic of a batch, answers
 snapshots, and defines what EXPLAIN shows. `QueryLogic` is one batch of all queries of the kind over one
 stream on one slot. `stqsh.core.contract.kind_batch.run_kind` drives it: first commands, then events, then the
 queries whose FOR has ended. An entry in the table `stqsh.core.kinds.KINDS` makes a kind available as
-`REGISTER QUERY name WITH (kind => '...') AS SELECT ...`. No other module names a kind.
+`REGISTER QUERY name WITH (kind => '...') AS SELECT ...`. No other module refers to a kind by name.
 
-Every kind must ensure that after each step the folded updates are the query's answer, however a run is cut
-into batches and however objects are distributed over slots. Two rules follow:
+Every kind must ensure that after each step the folded updates equal the query's answer, for any division of
+a run into batches and any distribution of objects over slots. Two rules follow:
 
 * State is kept in named arrays below `QueryLogic.prefix`, never in the objects here, which live for one
   batch. A `stqsh.core.state.table.StateTable` declares them, and which of them refer to objects, strings or
   terms, so that they remain correct when tables are compacted.
-* Everything else is a function of that state and of the batch: no clock, no order of hashes, no threads.
+* Everything else is a function of that state and of the batch: it uses no clock, hash order or threads.
 
 A kind that decides on each object separately emits updates (`QueryLogic.emit`). A kind whose answers need the
 objects of all slots derives from the classes in `stqsh.core.contract.merging_kind` instead: each slot offers
-candidates, and Aggregate merges them. `tests/core/test_plugin_kind.py` plugs in one of
-each, and compares them with brute force.
+candidates, and Aggregate merges them. `tests/core/test_plugin_kind.py` adds one kind of each sort and
+compares both with brute force.
 
-Over event streams a query is on the slots that its region's box touches, so its answer may only depend on
-events inside the region; unbounded regions, such as that of NEAREST, are on all slots.
+Over event streams a query is on the slots that its region's box touches, so its answer may depend only on
+events inside the region. Queries with unbounded regions, such as NEAREST, are on all slots.
 
 Example:
     The objects in the diamond that fills a rectangle. `SentAnswers` keeps what each query has sent, so that
@@ -111,9 +111,9 @@ class StreamBatch:
         objects: This slot's objects; their table holds the state before the batch.
         focal: The focal objects of all slots, likewise.
         commands: The commands for the kind.
-        clock: The clock of the whole batch, of which this may be a piece; without steps if nobody asks.
-        older: The queries that move here, which is the copy by key of a stream; None elsewhere.
-        leaving: The ids of queries that are evaluated over the copy by key from now on; None without one.
+        clock: The clock of the whole batch, of which this may be a piece; `NO_STEPS` if it is not needed.
+        older: The queries that move here, if this is the copy by key of a stream; else None.
+        leaving: The ids of queries that move to the copy by key; None without a copy.
     """
 
     state: SlotState
@@ -135,11 +135,11 @@ class KindExplanation:
         index: The index that holds a registered query, as in `query_cost.INDEX_NAMES`.
         access: How a snapshot finds its candidates.
         chance: The probability that a record is a candidate of the registered query, 0 to 1.
-        operators: In the order of evaluation.
-        terms: Whether a candidate's text must have "all" terms of the condition or "any"; None if texts play
-            no part.
+        operators: The operators, in the order of evaluation.
+        terms: Whether a candidate's text must have "all" terms of the condition or "any"; None if the access
+            does not use texts.
         reason: Why the operators are in this order; None for the usual one.
-        refreshes: How a refresh finds what members add up to; None for what has no refreshes.
+        refreshes: How a refresh computes aggregates of members; None for queries without refreshes.
     """
 
     index: str
@@ -157,8 +157,8 @@ class ExplainInput(NamedTuple):
     Attributes:
         spec: The query or snapshot.
         stream: The spec of its stream.
-        measure: The figures of all slots.
-        operators: Those that every kind shares, in order: region, join and condition.
+        measure: The measurements of all slots.
+        operators: The operators that every kind shares, in order: region, join and condition.
     """
 
     spec: BoundQuery
@@ -168,7 +168,7 @@ class ExplainInput(NamedTuple):
 
 
 class MemberCircles(NamedTuple):
-    """The circles of queries for k objects, as they are before a batch.
+    """The circles of kNN queries before a batch.
 
     Attributes:
         id: The queries' ids, int64 (n,), ascending.
@@ -210,7 +210,7 @@ class QueryKind:
         return self.table(state, self.prefix(stream))
 
     def is_used(self, state: SlotState, stream: int) -> bool:
-        """Return whether the kind has had a query over a stream on this slot; if not, it has no arrays."""
+        """Return whether the kind ever had a query over a stream on this slot; else it has no arrays."""
         return f"{self.prefix(stream)}/id" in state
 
     def count(self, state: SlotState, stream: int) -> int:
@@ -222,16 +222,16 @@ class QueryKind:
         return f"s{stream}/{self.name}"
 
     def release(self, batch: StreamBatch, positions: Array) -> bool:
-        """Remove queries in whose regions this slot has no records any more; return whether they are gone.
+        """Remove queries in whose regions this slot has no records any more; return whether that was done.
 
-        They go on elsewhere, so nothing is sent. They are active, without FOR and DWELL, and the batch is
-        over. The default keeps them, which is always right.
+        Other slots continue the queries, so nothing is sent. The queries are active and have neither FOR nor
+        DWELL, and the batch is over. The default keeps them, which is always correct.
         """
         del batch, positions
         return False
 
     def needs_each_step(self, queries: QueryTable) -> bool:
-        """Return whether answers depend on the step in which an object without interest is dropped.
+        """Return whether answers depend on the step in which an object that is not significant is dropped.
 
         This is called for streams that retain significant objects only. If no kind returns True, several
         steps are evaluated as one. The default is the safe answer: True while there are queries.
@@ -239,10 +239,10 @@ class QueryKind:
         return len(queries) > 0
 
     def member_circles(self, batch: StreamBatch) -> MemberCircles | None:
-        """Return the circles of active queries that look for members within the k-th distance.
+        """Return the circles of active queries that search for members within the k-th distance.
 
-        This is called for streams that retain significant objects only. A query for k objects that is not
-        among them needs all objects, which is the default.
+        This is called for streams that retain significant objects only. A query for k objects whose circle
+        is not returned needs all objects; by default, no circle is returned.
         """
         del batch
         return None
@@ -250,18 +250,18 @@ class QueryKind:
     def select_members(self, selection: SnapshotSelection) -> Array:
         """Return the objects of one slot that can be in a snapshot's answer, int32 (n,), ascending.
 
-        The default is those in the region that satisfy the condition.
+        The default returns the objects in the region that satisfy the condition.
         """
         return selection.satisfying(selection.in_region())
 
     def count_members(self, selection: SnapshotSelection) -> int:
-        """Return how many objects of one slot can be in the answer, for COUNT(*)."""
+        """Return the number of objects of one slot that can be in the answer, for COUNT(*)."""
         return len(self.select_members(selection))
 
     def rank(self, selection: SnapshotSelection, objects: Array) -> Array | None:
         """Return the ranks by which the first k of all slots are chosen, smallest first: float64 (n,).
 
-        None, the default, puts all members of all slots in the answer.
+        With None, the default, the answer has all members of all slots.
         """
         del selection, objects
         return None
@@ -277,16 +277,16 @@ class QueryKind:
 class QueryLogic(ABC):
     """One batch of a kind's queries over one stream on one slot.
 
-    `begun` has the positions of the queries whose answers begin at the first step. The methods are called in
+    `begun` has the positions of the queries whose answers begin at the first step. Methods are called in
     this order: `retire`, `pause`, `rescale`, `alter` (paused queries), `resume`, `register`, `alter` (active
     ones), `on_events`, `retire` again, `chunks`. Those before `on_events` take effect at the batch's first
     step, before its records. Queries are given by their positions in `queries`, ascending, int64 (n,).
     """
 
     finds_crossings: ClassVar[bool] = False
-    """Whether the kind itself leaves out the updates of objects that cross between slots and stay members."""
+    """Whether the kind itself skips the updates of objects that cross between slots and stay members."""
     is_merged: ClassVar[bool] = False
-    """Whether Aggregate knows what the kind's queries have sent, and holds it back for DWELL."""
+    """Whether Aggregate stores what the kind's queries have sent, and applies DWELL."""
 
     def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
         self.batch, self.output, self.kind = batch, output, kind.name
@@ -299,17 +299,17 @@ class QueryLogic(ABC):
         """Report how the batch's events change the answers; called once, even if all queries are gone.
 
         `self.batch.objects` has the events: objects that arrive, move and leave, with the versions of their
-        records before and after. Paused queries report nothing, and others nothing from their step "until"
-        on. A kind that never had a query over the stream on this slot is not called.
+        records before and after. Paused queries report nothing; a query also reports nothing from its step
+        `until` on. The method is not called for a kind that never had a query over the stream on this slot.
 
         Args:
             begun: The positions of queries whose answers begin at the first step: those that are new,
-                resumed, rescaled or altered. What an older one has sent still counts as its answer.
+                resumed, rescaled or altered. What a query sent before counts as its answer until now.
         """
 
     @abstractmethod
     def retire(self, positions: Array, steps: Array, why: int) -> None:
-        """Take back all that queries have sent, and remove them from `queries`.
+        """Retract all that queries have sent, and remove the queries from `queries`.
 
         Args:
             positions: The queries.
@@ -329,31 +329,32 @@ class QueryLogic(ABC):
         del positions, new
 
     def pause(self, positions: Array) -> None:
-        """Store what is needed to resume queries that pause now, and are still active here.
+        """Store what is needed to resume queries that pause now; their mode is still active.
 
-        The default does nothing, which suits a kind that keeps what it has sent.
+        The default does nothing, which suits a kind that always stores what it has sent.
         """
         del positions
 
     def remember(self, positions: Array) -> None:
-        """Store what queries have sent that pause now and were evaluated elsewhere; as `pause` by default.
+        """Store what queries have sent that pause now and were evaluated elsewhere; by default as `pause`.
 
-        They have just been registered, and know the same objects as before, which are dealt to other slots.
+        The queries have just been registered here. Their objects are the same as before, but are distributed
+        over the slots in another way.
         """
         self.pause(positions)
 
     def forget(self, ids: Iterable[int]) -> None:
-        """Forget what `pause` stored beside members, of queries that are evaluated elsewhere from now on."""
+        """Forget what `pause` stored, except members, for queries that are now evaluated elsewhere."""
         del ids
 
     def resume(self, positions: Array) -> None:
-        """Prepare queries that are active again; `on_events` then has them in `begun`."""
+        """Prepare queries that are active again; `begun` of `on_events` then includes them."""
         del positions
 
     def alter(self, positions: Array, new: NewQueries) -> None:
-        """Give queries other regions (SOLE section 5.3); `on_events` has the active ones of them in `begun`.
+        """Replace the regions of queries (SOLE section 5.3); `begun` of `on_events` includes the active ones.
 
-        What active ones have sent still counts as their answer, so that only the difference is sent.
+        What active queries have sent still counts as their answer, so only the difference is sent.
 
         Args:
             positions: The queries, all of them active or all paused.
@@ -364,7 +365,7 @@ class QueryLogic(ABC):
         )
 
     def rescale(self) -> Array:
-        """Scale regions as load shedding requires; return the active queries whose answers begin again."""
+        """Scale regions as load shedding requires; return the active ones among the changed queries."""
         return np.empty(0, np.int64)
 
     def chunks(self) -> list[Chunk]:
@@ -372,10 +373,10 @@ class QueryLogic(ABC):
         return []
 
     def holds(self, position: int, versions: Array, x: Array, y: Array) -> Array:
-        """Return whether the answer of a query has objects with these versions at these places, bool (n,).
+        """Return whether objects with these versions at these places are in a query's answer, bool (n,).
 
-        `emit` asks about objects that cross from one slot to another, under a routing by space. One that is
-        in the answer before and after gets no updates, neither from its old slot nor from its new one.
+        `emit` calls this for objects that cross from one slot to another under a routing by space. Neither
+        slot sends updates of an object that is in the answer both before and after.
 
         Args:
             position: The query.
@@ -389,7 +390,7 @@ class QueryLogic(ABC):
         )
 
     def emit(self, updates: QueryUpdates) -> None:
-        """Report updates whose queries are given by position."""
+        """Report updates, whose queries are given by position."""
         if not self.finds_crossings and len(self.batch.objects.rows.roles):
             updates = updates.where(~self._cross(updates))
         self.output.add(updates, self.queries)
@@ -401,7 +402,7 @@ class QueryLogic(ABC):
         elsewhere[np.isin(updates.why, (DROPPED, ENDED)) & (updates.op < 0)] = -1
         # The answer of a query that begins in a step had no member before it.
         elsewhere[np.isin(updates.query, self.begun) & (updates.step == self.batch.timing.first)] = -1
-        # The old slot looks at the end of the step, the new one at the end of the step before.
+        # The old slot tests at the end of the step, the new one at the end of the step before.
         steps = updates.step - (updates.op > 0)
         found = np.flatnonzero(elsewhere >= 0)
         for position, step in sorted(
@@ -419,7 +420,7 @@ class QueryLogic(ABC):
         Args:
             step: The step.
             position: The query.
-            shown: What to show of each member, int64 (n,).
+            shown: The row to show of each member, int64 (n,).
             why: The reason for each, int8 (n,).
         """
         count = len(shown)

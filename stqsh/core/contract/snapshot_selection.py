@@ -1,4 +1,4 @@
-"""What a snapshot reads of one slot: the present objects, their rows, and the query's region."""
+"""The input of a snapshot on one slot: the present objects, their rows, and the query's region."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ EVERYWHERE = np.array([-np.inf, -np.inf, np.inf, np.inf])
 """The box that holds all places: x1, y1, x2, y2."""
 
 NOWHERE = RegionNow(np.full(4, np.nan))
-"""A region that holds no place, for rows whose region is of no matter."""
+"""A region that holds no place, for rows whose region is not needed."""
 
 _DISTANCE = ColumnExpr("\0distance")
 """The column for DISTANCE in an expression; no declared column can have this name."""
@@ -52,9 +52,9 @@ class PresentObjects:
     Attributes:
         table: The objects.
         resolver: The tables and areas.
-        now: The step's time, µs, or the instant in its place.
+        now: The meaning of NOW, µs: the step's time, or another instant.
         since: Objects with records older than this, µs, are no longer present.
-        until: Objects with records from then on, µs, are not members of a snapshot.
+        until: Objects with records of this time or later, µs, are not members of a snapshot.
     """
 
     table: ObjectTable | RowTable
@@ -65,10 +65,10 @@ class PresentObjects:
 
     @staticmethod
     def of(state: SlotState, stream_id: int, *, at_end: bool = False) -> PresentObjects | None:
-        """Return a stream's objects, None if the slot does not know the stream; the state is only read.
+        """Return a stream's objects, None if the slot does not have the stream; the state is only read.
 
-        They are those at the step's time; `at_end`: those at the end of its tick. A closing step has none:
-        it stands at the end of the tick before.
+        The objects are those at the step's time, or with `at_end` those at the end of its tick. A closing
+        step has no tick of its own: its time is the end of the tick before.
         """
         known = state.entry("streams").get(str(stream_id))
         if known is None:
@@ -82,16 +82,16 @@ class PresentObjects:
         return PresentObjects(table, Resolver(state, spec), now, EVER if lasts is None else now - lasts)
 
     def within(self, window_us: int) -> PresentObjects:
-        """Return the objects whose records are from the time before `now`: `now - window_us` or later."""
+        """Return the objects whose records are from `now - window_us` or later."""
         return replace(self, since=max(self.since, self.now - window_us), until=self.now)
 
     def of_all_times(self) -> PresentObjects:
-        """Return the objects with those that are stored but no longer present."""
+        """Return all stored objects, including those that are no longer present."""
         return replace(self, since=EVER)
 
     @cached_property
     def stored(self) -> StoredArrays:
-        """The stored places and times, also of objects that are not present."""
+        """The stored places and times, including those of objects that are not present."""
         return self.table.stored
 
     def find(self, key: Any) -> Array:
@@ -99,7 +99,7 @@ class PresentObjects:
         return self.table.find(key)
 
     def among(self, objects: Array) -> Array:
-        """Return the objects that are present."""
+        """Return those of the given objects that are present."""
         stored = self.stored
         there = stored.known[objects] & (stored.ts[objects] >= self.since) & ~np.isnan(stored.x[objects])
         return objects[there]
@@ -127,7 +127,7 @@ class StoredRows:
         return verdict
 
     def coded(self, expr: Expr) -> pa.Array[Any]:
-        """Return what `value` does, or a dictionary of such values."""
+        """Return the values of an expression, possibly dictionary-encoded; see `value`."""
         if isinstance(expr, ColumnExpr):
             return self._present.table.view(expr.name, self._objects, coded=True)
         return self.value(expr)
@@ -148,7 +148,7 @@ class StoredRows:
         return value
 
     def _operands(self, expr: Expr) -> tuple[dict[str, pa.Array[Any]], Expr]:
-        """Return the columns that an expression reads, at least one, as constants need a length too."""
+        """Return the columns that an expression reads: at least one, because constants need a length too."""
         expr, columns = self._without_phrases(expr)
         names = columns_read(expr, self._present.resolver.location) - set(columns)
         columns |= {name: self._column(name) for name in sorted(names)}
@@ -158,9 +158,9 @@ class StoredRows:
         return columns or {"": pa.nulls(len(self._objects))}, expr
 
     def _without_phrases(self, expr: Expr) -> tuple[Expr, dict[str, pa.Array[Any]]]:
-        """Return an expression in which phrases sought in columns are columns, and these by name.
+        """Replace each search for a phrase in a column by a column of its results; return these by name.
 
-        They are sought in the distinct texts.
+        Each distinct text is searched only once.
         """
         found: dict[str, pa.Array[Any]] = {}
 
@@ -197,7 +197,7 @@ class SnapshotSelection:
     Attributes:
         present: The objects.
         spec: The snapshot.
-        reach: Its region as it is now.
+        reach: Its current region.
     """
 
     present: PresentObjects
@@ -206,7 +206,7 @@ class SnapshotSelection:
 
     @property
     def is_box_only(self) -> bool:
-        """Whether the members are all objects in the region's box, without further tests."""
+        """Whether all objects in the region's box are members, without further tests."""
         spec = self.spec
         return spec.condition is None and self.reach.shape is None and spec.region.focal_key is None
 
@@ -237,7 +237,7 @@ class SnapshotSelection:
         return self.satisfying(objects[self.reach.holds(*self.present.places(objects))])
 
     def satisfying(self, objects: Array) -> Array:
-        """Return those that satisfy the condition; a focal object is not a member of its own query."""
+        """Return the objects that satisfy the condition; a focal object is not a member of its own query."""
         key, condition = self.spec.region.focal_key, self._condition
         if self.present.until is not None:
             objects = objects[self.present.stored.ts[objects] < self.present.until]
@@ -249,13 +249,13 @@ class SnapshotSelection:
 
     def distances(self, objects: Array) -> Array:
         """Return the distances of objects from the region's centre, float64 (n,)."""
-        if not len(objects):  # there may be no centre
+        if not len(objects):  # without objects there may be no centre
             return np.empty(0)
         return distances(*self.centre, *self.present.places(objects), self.present.resolver.planar)
 
     @property
     def _condition(self) -> Expr | None:
-        """The condition, without the comparison that `with_key` has already made."""
+        """The condition, without the comparison of the key that `with_key` has already made."""
         match self.spec.condition:
             case CompareExpr("=", ColumnExpr(column), LiteralExpr(value, _)):
                 is_lookup = column == self.present.table.spec.key and value == self.spec.lookup

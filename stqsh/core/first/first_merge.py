@@ -24,10 +24,10 @@ from stqsh.core.output.renewed_rows import RenewedRows
 from stqsh.core.state.string_dictionary import pool_of
 from stqsh.core.state.table import ArraySpec, StateTable
 
-pc: Any = pyarrow.compute  # its stubs know no bytes
+pc: Any = pyarrow.compute  # its stubs lack bytes
 
 _BEFORE = -1
-"""The step of candidates that were there before the batch."""
+"""The step of candidates from before the batch."""
 
 
 class _LimitedQueries(StateTable):
@@ -42,7 +42,7 @@ class _StoredCandidates(StateTable):
     """Candidates, in the order of their records."""
 
     query = ArraySpec(np.int64)
-    place = ArraySpec(np.int32, "strings")  # bytes, which compare as ORDER BY and the key do
+    place = ArraySpec(np.int32, "strings")  # bytes that compare like (ORDER BY, key)
 
 
 def merge_first(batch: MergeInput) -> MergedUpdates:
@@ -51,11 +51,11 @@ def merge_first(batch: MergeInput) -> MergedUpdates:
 
 
 class _Offers(NamedTuple):
-    """Candidates and withdrawals by version, (n,) each: those stored first, then the slots' of the batch.
+    """Candidates and withdrawals by version, (n,) each: the stored ones, then those of the batch.
 
     Attributes:
         query: The position of the query.
-        step: The step, `_BEFORE` for those that are stored.
+        step: The step, `_BEFORE` for stored candidates.
         op: 1 for a candidate, -1 for a withdrawal, int8.
         why: The reason of a withdrawal, int8.
         key: The key, or the number of its text.
@@ -70,14 +70,14 @@ class _Offers(NamedTuple):
 
 @dataclass(frozen=True)
 class _Timeline:
-    """The offers in the order of queries, keys and steps: each holds until the next one of its key.
+    """The offers by query, key and step: each holds until the next offer of the same query and key.
 
     Attributes:
         offers: The offers.
         places: The place of each.
-        bye: The step at which each query is removed, NEVER for most.
-        crossing: Whether a withdrawal and a candidate of one key in one step are an object that crosses from
-            one slot to another, rather than one event after another.
+        bye: The step at which each query is removed, NEVER if it stays.
+        crossing: Whether a withdrawal and a candidate of one key in one step mean that an object crosses from
+            one slot to another; if not, they are two events with the same key.
     """
 
     offers: _Offers
@@ -94,6 +94,7 @@ class _Timeline:
         if self.crossing:
             step, op = offers.step[order], offers.op[order]
             replaced = self._same(order)
+            # A withdrawal directly before a candidate of the same key and step is a crossing: drop it.
             replaced[:-1] &= (step[1:] == step[:-1]) & (op[1:] > 0) & (op[:-1] < 0)
             order = order[~replaced]
         same = self._same(order)
@@ -101,7 +102,7 @@ class _Timeline:
         return following
 
     def _same(self, order: Array) -> Array:
-        """Return whether offers in some order have the query and the key of the next one; bool (n,)."""
+        """Return whether the next offer in an order has the same query and key; bool (n,)."""
         query, key = self.offers.query[order], self.offers.key[order]
         same = np.zeros(len(order), np.bool_)
         same[:-1] = (query[1:] == query[:-1]) & (key[1:] == key[:-1])
@@ -109,7 +110,7 @@ class _Timeline:
 
     @cached_property
     def until(self) -> Array:
-        """The step from which on each offer no longer holds, NEVER for those that last; int64 (n,)."""
+        """The step from which each offer no longer holds, NEVER if it lasts; int64 (n,)."""
         following = self.following
         return np.where(following < 0, NEVER, self.offers.step[following])
 
@@ -130,7 +131,10 @@ class _Timeline:
         return ordered
 
     def first(self, limit: Array) -> tuple[Array, Array, Array]:
-        """Return candidates that come into or leave the first n: the offers, the steps, and 1 or -1."""
+        """Return the candidates that enter or leave the first n: offers, steps, and 1 or -1.
+
+        All candidates of a query are ranked once by place, as in `member_ranks.MemberRanks`.
+        """
         offers, count = self.offers, len(limit)
         come = np.flatnonzero((offers.op > 0) & (offers.step < self.bye[offers.query]))
         go = come[self.until[come] < self.bye[offers.query[come]]]
@@ -150,8 +154,8 @@ class _Timeline:
 class _FirstMerge:
     """One batch of one kind's queries over a stream.
 
-    Arrays below `s{stream}/{kind}/`: those of `_LimitedQueries` below queries/, and the candidates' own below
-    candidates/, with the columns of `CandidateRecords`.
+    Arrays below `s{stream}/{kind}/`: those of `_LimitedQueries` below queries/, those of `_StoredCandidates`
+    below candidates/, and those of `CandidateRecords` below records/.
     """
 
     def __init__(self, batch: MergeInput) -> None:
@@ -177,7 +181,7 @@ class _FirstMerge:
         return MergedUpdates(updates, self._records)
 
     def _distances(self, timeline: _Timeline, updates: QueryUpdates) -> Array | None:
-        """Return the distances that slots gave with the shown records; None if no query shows one."""
+        """Return the distances that slots sent with the shown records; None if no query shows distances."""
         asks = np.flatnonzero(self._queries.shows[np.searchsorted(self._queries.id, updates.query)])
         if not len(asks):
             return None
@@ -187,14 +191,14 @@ class _FirstMerge:
         return found
 
     def _register(self) -> None:
-        """Add new queries; ids ascend from one to the next."""
+        """Add new queries, whose ids are greater than all others and ascend."""
         marks = self._marks
         new = np.flatnonzero(marks.mark == REGISTER)
         new = new[~np.isin(marks.query[new], self._queries.id)]
         self._queries.append(id=marks.query[new], limit=marks.k[new], shows=marks.shows[new])
 
     def _end_steps(self) -> tuple[Array, Array]:
-        """Return the step at which each query is removed, NEVER for most, and the reason."""
+        """Return the step at which each query is removed, NEVER if it stays, and the reason."""
         count = len(self._queries)
         bye, why = np.full(count, NEVER), np.zeros(count, np.int8)
         for mark, reason in ((END, ENDED), (DROP, DROPPED)):
@@ -222,9 +226,10 @@ class _FirstMerge:
         return _Timeline(offers, pa.concat_arrays(places), bye, crossing=not self._batch.spec.is_event)
 
     def _changes(self, timeline: _Timeline) -> QueryUpdates:
-        """Return the updates of members that come into and leave the first n.
+        """Return the updates of members that enter and leave the first n.
 
-        A member whose record changes is another candidate, but sends nothing while both are among the first.
+        A new record of a member is a new candidate, but if both old and new are among the first n, only
+        queries that want changes send updates.
         """
         offers, following = timeline.offers, timeline.following
         which, step, op = timeline.first(self._queries.limit)
@@ -253,7 +258,7 @@ class _FirstMerge:
         return updates._replace(query=self._queries.id[updates.query])
 
     def _retractions(self, timeline: _Timeline, why: Array) -> QueryUpdates:
-        """Return the updates by which removed queries take back their members."""
+        """Return the updates by which removed queries retract their members."""
         offers, bye, none = timeline.offers, timeline.bye, np.empty(0, np.int64)
         over = bye[offers.query] < NEVER
         if not over.any():
@@ -264,7 +269,7 @@ class _FirstMerge:
         query = offers.query[at]
         at = at[np.arange(len(at)) - np.searchsorted(query, query) < self._queries.limit[query]]
         query, after = offers.query[at], timeline.following[at]
-        show = np.where(after < 0, at, after)  # a query that was paused sends the latest records
+        show = np.where(after < 0, at, after)  # a paused query shows the latest records
         op = np.full(len(at), -1, np.int8)
         return QueryUpdates(bye[query], self._queries.id[query], op, why[query], show)
 
@@ -282,7 +287,7 @@ class _FirstMerge:
         self._queries.keep(stay)
 
     def _texts(self, numbers: Array) -> Any:
-        """Return the bytes that the pool has under numbers."""
+        """Return the bytes with these numbers in the pool."""
         chosen: Any = pa.array(numbers)
         texts: Any = self._pool.strings()
         return texts.take(chosen).view(pa.binary())

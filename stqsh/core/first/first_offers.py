@@ -1,4 +1,4 @@
-"""What a slot offers to Aggregate of its first n members, and what it withdraws."""
+"""Offers and withdrawals of a slot's first n members, for Aggregate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.core.output.partials import CandidateOffers, Partials
 
 AgeTest = Callable[[Array, Array, Array], Array]
-"""Returns which versions are too old, bool (n,), given the positions of queries, the versions and steps."""
+"""Returns which versions are too old, bool (n,), given positions of queries, versions and steps."""
 
 
 class FirstOffers:
@@ -28,9 +28,9 @@ class FirstOffers:
 
     Args:
         context: The context of the batch.
-        changes: Says what queries select of members.
+        changes: Computes what queries select of members.
         partials: Receives the offers.
-        too_old: Says which versions are from before the windows of queries; None without windows.
+        too_old: Returns which versions are older than the windows of queries; None without windows.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class FirstOffers:
         self._offered = [np.empty(0, np.int64)]
 
     def offer(self, changes: SteppedChanges) -> None:
-        """Offer members that come into the first n or have new places there; withdraw those that leave."""
+        """Offer members that enter the first n or have new places there; withdraw members that leave."""
         queries, found = self._queries, changes.found
         came = found.where(found.op > 0)
         queries.sent[:] += np.bincount(found.query, minlength=len(queries))
@@ -68,7 +68,7 @@ class FirstOffers:
         self._remove(left.query, left.step, obj, is_member)
 
     def withdraw(self, ids: Array, objects: Array, step: int, why: int) -> None:
-        """Withdraw members of queries that end at a step, as they were before it."""
+        """Withdraw members of queries that end at a step, with their rows before it."""
         query, steps = np.searchsorted(self._queries.id, ids), np.full(len(ids), step)
         shown = self._objects.shown(objects, step - 1)
         far = self._distances(query, shown, steps - 1)
@@ -91,7 +91,7 @@ class FirstOffers:
         self._remove(query[gone], steps[gone], objects[gone], np.isin(codes, members)[gone])
 
     def _remove(self, query: Array, steps: Array, obj: Array, is_member: Array) -> None:
-        """Withdraw objects after steps: those that are still members are overtaken."""
+        """Withdraw objects after steps; objects that are still members were overtaken."""
         versions = self._objects.versions_after(obj, steps)
         why, show = self._objects.reasons(versions, obj, steps)
         why, show = np.where(is_member, OVERTAKEN, why), np.where(is_member, versions, show)
@@ -110,7 +110,7 @@ class FirstOffers:
         self._partials.offer(CandidateOffers(steps, ids, op, why, show.astype(np.int64), places, keys))
 
     def _distances(self, query: Array, show: Array, steps: Array) -> Array:
-        """Return the distances to show of versions after steps, NaN for queries that show none."""
+        """Return the shown distances of versions after steps, NaN for queries without DISTANCE."""
         found = np.full(len(query), np.nan)
         asking = np.flatnonzero((self._queries.shows_distance[query] > 0) & (show < self._objects.versions))
         if len(asking):

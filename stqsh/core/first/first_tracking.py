@@ -1,4 +1,4 @@
-"""The first n members of each query on a slot, followed through a batch."""
+"""Track the first n members of each query on a slot through a batch."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from stqsh.core.matching.static_index import StaticRegionIndex
 from stqsh.core.queries.query_table import ACTIVE
 
 Followed = tuple[SteppedChanges, Array]
-"""Changes of the first n, and members that come in the batch's first step, see `member_codes`."""
+"""Changes of the first n, and members that come, including all of the first step, see `member_codes`."""
 
 
 class FirstTracker:
-    """Follows the first n members of queries.
+    """Tracks the first n members of queries.
 
     Args:
         context: The context of the batch.
@@ -45,7 +45,7 @@ class FirstTracker:
         self._stepped = SteppedMembers(context, queries.form, orders.places)
 
     def follow(self, index: StaticRegionIndex, begun: Array) -> Iterator[Followed]:
-        """Yield the changes of a batch; `begun` are the positions of queries whose answers begin."""
+        """Yield the changes of a batch; `begun` has the positions of queries whose answers begin."""
         living = begun[self._queries.until[begun] > self._timing.first]
         stepped = self._queries.each_step[living]
         yield self._by_records(index, begun, np.sort(living[~stepped]))
@@ -63,7 +63,7 @@ class FirstTracker:
         return queries.id[query], np.concatenate([self._objects_of(found.version), more.obj])
 
     def _by_records(self, index: StaticRegionIndex, begun: Array, starting: Array) -> Followed:
-        """Return the changes of queries whose order changes with records only."""
+        """Return the changes of queries whose order changes only with records."""
         queries, first, batch = self._queries, self._timing.first, self._context.batch
         since = np.where(queries.each_step, NEVER, first - 1)
         since[starting] = first

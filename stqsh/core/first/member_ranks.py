@@ -1,4 +1,4 @@
-"""The members of queries in the order of each query, and how the first n of a slot change."""
+"""The ranks of members in the order of each query, and the changes of a slot's first n."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class FirstMembers(NamedTuple):
     Attributes:
         query: The position of the query, int32.
         step: int64.
-        version: The member's record, int32; of one that leaves, that with which it was among the first.
+        version: The member's record, int32; if it leaves, the record with which it was among the first n.
         op: int8, 1 or -1.
         place: Its place in the query's order, a position in the places.
     """
@@ -35,18 +35,22 @@ class FirstMembers(NamedTuple):
     place: Array
 
     def where(self, which: Array) -> FirstMembers:
-        """Return some of them, by a mask or by positions."""
+        """Return the chosen rows, given by a mask or by positions."""
         return FirstMembers(*(column[which] for column in self))
 
 
 class MemberRanks:
-    """The ranks of members among those of their queries.
+    """The ranks of members among all members of their queries.
+
+    Idea: rank every pair of query and record in the batch once, by place. Coming and leaving then only mark
+    and unmark ranks, and the first n are the n lowest marked ranks. Cost: one sort of the pairs, and a time
+    logarithmic in the number of a query's ranks for each change, for any n.
 
     Args:
-        changes: Members that come and leave. At any step a query has an object with one record.
+        changes: Members that come and leave. At any step an object is a member with only one record.
         forms: The form of each query, by position, int32.
         versions: The number of versions.
-        places_of: Gives the places of records.
+        places_of: Returns the places of records.
     """
 
     def __init__(self, changes: MemberChanges, forms: Array, versions: int, places_of: PlacesOf) -> None:
@@ -71,7 +75,7 @@ class MemberRanks:
         self._rank[self._ordered] = np.arange(len(distinct)) - self._start[self._query]
 
     def first(self, limit: Array, base: int) -> FirstMembers:
-        """Return how the first n of each query change after the step `base`; limit: int64 (queries,)."""
+        """Return the changes of each query's first n after the step `base`; limit: int64 (queries,)."""
         changes, sizes = self._changes, np.diff(self._start)
         order = np.lexsort((changes.step, changes.query))
         start = np.searchsorted(changes.query[order], np.arange(len(sizes) + 1))

@@ -1,4 +1,4 @@
-"""The orders of queries with LIMIT: ORDER BY and LIMIT of each sort of query once."""
+"""The orders of queries with LIMIT: each distinct ORDER BY and LIMIT once."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from stqsh.spec.query import MOST_MEMBERS, FirstSpec
 class FirstQueries(ShowingQueries):
     """Queries with LIMIT."""
 
-    form = ArraySpec(np.int32)  # its ORDER BY and LIMIT, a position in the header's list
+    form = ArraySpec(np.int32)  # its ORDER BY and LIMIT: position in the header's list
     limit = ArraySpec(np.int32)
-    each_step = ArraySpec(np.bool_)  # whether order or rows may change in steps without records
+    each_step = ArraySpec(np.bool_)  # whether order or rows may change without records
 
 
 class QueryOrders:
@@ -32,7 +32,7 @@ class QueryOrders:
         prefix: The name of the list.
         key: The column of the stream's key.
         queries: The queries.
-        conditions: Gives the columns of versions.
+        conditions: Returns the columns of versions.
     """
 
     def __init__(self, prefix: str, key: str, queries: FirstQueries, conditions: QueryConditions) -> None:
@@ -41,7 +41,7 @@ class QueryOrders:
 
     def add(self, positions: Array, new: NewQueries) -> None:
         """Store the orders of new queries."""
-        specs = [pattern.first or FirstSpec((), 0) for pattern in new.patterns]  # some of other kinds
+        specs = [pattern.first or FirstSpec((), 0) for pattern in new.patterns]  # for patterns of other kinds
         texts = [msgspec.json.encode(spec).decode() for spec in specs]
         used = dict.fromkeys(texts[which] for which in np.unique(new.which).tolist())
         self._forms += [text for text in used if text not in self._forms]
@@ -55,7 +55,7 @@ class QueryOrders:
         return msgspec.json.decode(self._forms[form], type=FirstSpec)
 
     def timings(self) -> QueryTimings:
-        """Return when the queries are looked at, and what their orders compare with NOW."""
+        """Return when the queries are refreshed, and what their orders compare with NOW."""
         specs = [self.spec(form) for form in range(len(self._forms))]
         used = np.flatnonzero(np.bincount(self._queries.form, minlength=len(specs))).tolist()
         durations = [

@@ -1,4 +1,4 @@
-"""Places in the order of ORDER BY: bytes that compare as the rows do, so that all slots order alike."""
+"""Places in the order of ORDER BY: bytes that compare like the rows, so that all slots order alike."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from stqsh.core.conditions.operations import DISTANCE
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.spec.query import FirstSpec, OrderColumn
 
-pc: Any = pyarrow.compute  # its stubs know no bytes
+pc: Any = pyarrow.compute  # its stubs lack bytes
 
 _FIRST, _LAST = b"\x00", b"\x01"
 _WIDTH = 8
-"""The bytes of a distance."""
+"""The number of bytes of a distance."""
 
 
 def places_of(
@@ -33,13 +33,13 @@ def places_of(
     """Return the places of records in the order of (ORDER BY, key), by version.
 
     Args:
-        conditions: Gives the columns of versions.
+        conditions: Returns the columns of versions.
         key: The column of the stream's key.
-        first: Has the expressions of ORDER BY, and what stands behind the key, so that the place changes with
-            it; the order remains, as keys differ.
+        first: The expressions of ORDER BY, and expressions to append after the key, so that the place changes
+            with them. Because keys differ, they do not affect the order.
         versions: The records, int32 (n,).
-        now_us: The meaning of NOW, µs.
-        far: The distance of each from the centre, NaN for none, float64 (n,); None if it plays no part.
+        now_us: The value of NOW, µs.
+        far: The distance of each from the centre, NaN for none, float64 (n,); None if it is not needed.
     """
     resolver, exprs = conditions.resolver, (*(one.value for one in first.order), *first.timed)
     names = {name for expr in exprs for name in columns_read(expr, resolver.location)} | {key}
@@ -59,7 +59,7 @@ def places_of(
 
 
 def with_distances(places: pa.BinaryArray, far: Array, shows: Array) -> pa.BinaryArray:
-    """Return places with the distances at their ends where they are shown; the order remains, as keys differ.
+    """Append the distances that are shown to places; this keeps the order, because keys differ.
 
     Args:
         places: The places.
@@ -78,7 +78,7 @@ def with_distances(places: pa.BinaryArray, far: Array, shows: Array) -> pa.Binar
 
 
 def distances_in(places: pa.BinaryArray) -> Array:
-    """Return the distances at the ends of places that have one, NaN for none; float64 (n,)."""
+    """Return the distances at the ends of places, all of which must have one, NaN for none; float64 (n,)."""
     _, offsets, content = places.buffers()
     assert offsets is not None and content is not None, "each place has a distance"
     begin = places.offset
@@ -89,18 +89,18 @@ def distances_in(places: pa.BinaryArray) -> Array:
 
 
 def _of_nulls(value: Any, one: OrderColumn) -> Any:
-    """Return a byte that brings NULLs to their end of the order."""
+    """Return a byte for each value that sorts NULLs to their end of the order."""
     null, known = (_FIRST, _LAST) if one.nulls_first else (_LAST, _FIRST)
     return pc.if_else(pc.is_null(value), pa.scalar(null, pa.binary()), pa.scalar(known, pa.binary()))
 
 
 def _known(value: Any) -> Any:
-    """Return each value as bytes in their order; NULLs are alike."""
+    """Encode values as bytes that sort like the values; all NULLs have the same bytes."""
     return encode_keys([value])
 
 
 def _falling(pieces: pa.BinaryArray) -> pa.BinaryArray:
-    """Return bytes whose order is the reverse of that of the given ones, none of which begins another."""
+    """Reverse the order of byte strings by inverting their bits; none may be a prefix of another."""
     whole = pc.binary_join_element_wise(pieces, pa.scalar(b"", pa.binary()), b"")
     _, offsets, content = whole.buffers()
     data = np.frombuffer(memoryview(content), np.uint8) if content is not None else np.zeros(0, np.uint8)

@@ -1,4 +1,4 @@
-"""What queries with SYNC have sent at their last refreshes, from batch to batch."""
+"""What queries have sent at their last refreshes, stored from batch to batch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Sent(NamedTuple):
     Attributes:
         query: The position of the query, int64.
         obj: The object, int32.
-        version: Its record; -1 for one that it does not have any more, int32.
+        version: The record that was sent, int32; -1 if a newer one has replaced it.
     """
 
     query: Array
@@ -27,16 +27,17 @@ class Sent(NamedTuple):
     version: Array
 
     def where(self, which: Array) -> Sent:
-        """Return some of them, by a mask or by positions."""
+        """Return the chosen rows, given by a mask or by positions."""
         return Sent(*(column[which] for column in self))
 
 
 class SentMembers:
-    """The members that queries have sent, and which of their records are still those that were sent.
+    """The members that queries have sent, and for which of them the sent record is still the last one.
 
-    A record that was replaced since then is offered again, so that Aggregate shows the last one of a member
-    that is overtaken. Beside the answers themselves (`SentAnswers`, which follow a query to the copy by key)
-    there are those with an unchanged record. One that is missing there is offered once more than necessary.
+    If a newer record has replaced the sent one, the member is offered again, so that Aggregate shows its last
+    record even if it is overtaken. There are two tables: all members (`SentAnswers`, which follow a query to
+    the copy by key), and members with an unchanged record. A member that is missing in the second table is
+    only offered once more than necessary.
     """
 
     def __init__(self, state: SlotState, queries: QueryTable) -> None:
@@ -45,7 +46,7 @@ class SentMembers:
         self._unchanged = SentAnswers(state, f"{queries.prefix}/unchanged")
 
     def pop(self, positions: Array) -> Sent:
-        """Remove the members of queries, and return them with their records as stored."""
+        """Remove the members of queries, and return them, with -1 for replaced records."""
         wanted = self._queries.id[positions].tolist()
         ids, objects = self._all.pop_queries(wanted)
         same = np.isin(_codes(ids, objects), _codes(*self._unchanged.pop_queries(wanted)))
@@ -53,7 +54,7 @@ class SentMembers:
         return Sent(np.searchsorted(self._queries.id, ids), objects, versions)
 
     def add(self, sent: Sent, versions: Array) -> None:
-        """Store members; `versions` are those of all objects after the batch."""
+        """Store members; `versions` has the version of each object after the batch."""
         ids = self._queries.id[sent.query]
         self._all.add(ids, sent.obj)
         same = (sent.version >= 0) & (versions[sent.obj] == sent.version)
@@ -78,6 +79,6 @@ def together(some: Iterable[Sent]) -> Sent:
 
 
 def _codes(ids: Array, objects: Array) -> Array:
-    """Return queries and objects as one number each; there are fewer than 2^31 of either."""
+    """Return query and object as one number each; both are below 2^31."""
     codes: Array = ids.astype(np.int64) << 32 | objects
     return codes

@@ -1,8 +1,8 @@
-"""The first n of a slot's members, found again after each step in which their order may change.
+"""The first n of a slot's members, computed again after each step in which their order may change.
 
-Such queries are ordered by DISTANCE from a moving object or by a comparison with NOW, or they show one of
-these. No record says when that changes, so all members are looked at after each step in which anything may
-change.
+This is for queries that are ordered by, or show, DISTANCE from a moving object or a comparison with NOW.
+These change without a record of the member, so all members are found again after each step in which anything
+may change.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stqsh.core.matching.query_context import QueryContext
 from stqsh.spec.expression import Expr
 
 PlacesAt = Callable[[int, Array, int, Array], pa.BinaryArray]
-"""Returns the places of records, given a form of queries, versions, the meaning of NOW, and distances."""
+"""Returns the places of records, given a form of queries, versions, the value of NOW, and distances."""
 
 MembersTest = Callable[[Array, Array], Array]
 """Returns which members count, bool (n,), given the positions of their queries and their versions."""
@@ -47,14 +47,14 @@ class SteppedFirst(NamedTuple):
     members: tuple[Array, Array]
 
     def of_queries(self, which: Array) -> SteppedFirst:
-        """Return those of some queries, bool (queries,)."""
+        """Return the members of some queries, bool (queries,)."""
         mine = which[self.query]
         chosen: Any = pa.array(np.flatnonzero(mine))
         first = (self.query[mine], self.obj[mine], self.version[mine])
         return SteppedFirst(*first, self.place.take(chosen), self.members)
 
     def codes(self, objects: int) -> Array:
-        """Return the query and the object as one number; `objects` is that of all objects."""
+        """Return query and object as one number each; `objects` is the number of all objects."""
         codes: Array = self.query.astype(np.int64) * objects + self.obj
         return codes
 
@@ -65,7 +65,7 @@ class SteppedMembers:
     Args:
         context: The context of the batch.
         forms: The form of each query, by position, int32.
-        places_at: Gives the places of records.
+        places_at: Returns the places of records.
     """
 
     def __init__(self, context: QueryContext, forms: Array, places_at: PlacesAt) -> None:
@@ -78,9 +78,9 @@ class SteppedMembers:
 
         Args:
             positions: The queries.
-            limits: How many each shows, int64 (queries,).
+            limits: The n of each query, int64 (queries,).
             step: The step.
-            holds: Which members count; all if None.
+            holds: Returns which members count; all if None.
         """
         context = self._context
         found = context.members(positions, step)
@@ -108,10 +108,10 @@ class SteppedMembers:
 
 
 class SteppedChanges(NamedTuple):
-    """How the first n change in a batch.
+    """Changes of the first n in a batch.
 
     Attributes:
-        found: The members that come into them or have other places there, and those that leave.
+        found: The members that enter the first n, have other places there, or leave.
         places: The places of `found`.
         obj: The object of each of `found`, int32.
         is_member: Whether each is a member after its step, bool.
@@ -124,7 +124,7 @@ class SteppedChanges(NamedTuple):
 
 
 def changes_between(before: SteppedFirst, after: SteppedFirst, step: int, objects: int) -> SteppedChanges:
-    """Return how the first n of a step differ from those before it, among `objects` objects."""
+    """Return the changes from the first n before a step to those after it, among `objects` objects."""
     was, now = before.codes(objects), after.codes(objects)
     place = np.full(len(now), -1)
     order = np.argsort(was)
@@ -149,16 +149,19 @@ def changes_between(before: SteppedFirst, after: SteppedFirst, step: int, object
 
 
 def member_codes(batch: StreamBatch, query: Array, step: Array, obj: Array) -> Array:
-    """Return a query, a step of the batch or the one before, and an object as one number each; int64 (n,)."""
+    """Return query, step and object as one number each, int64 (n,).
+
+    Steps are those of the batch and the one before it.
+    """
     span, size = batch.timing.last - batch.timing.first + 2, len(batch.objects.table)
     codes: Array = (query.astype(np.int64) * span + (step - batch.timing.first + 1)) * size + obj
     return codes
 
 
 def steps_of_change(context: QueryContext, compared: Iterable[tuple[Expr, int]]) -> list[int]:
-    """Return the steps of a batch in which the order of members, or who they are, may change.
+    """Return the steps of a batch in which members or their order may change.
 
-    `compared` is what the order compares with NOW, and the durations added to it, µs.
+    `compared` has what the order compares with NOW, and the durations added to NOW, µs.
     """
     batch = context.batch
     points = [change_instants(batch, context.conditions, compared), stored_points(batch, 0)]

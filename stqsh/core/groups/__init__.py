@@ -1,1 +1,1 @@
-"""The groups of continuous aggregate queries: what slots find out about them, and what Aggregate keeps."""
+"""The groups of continuous aggregate queries: what slots compute, and what Aggregate keeps."""

@@ -1,8 +1,8 @@
 """Regions, joined columns and comparisons with NOW in aggregates over the nearest.
 
-Aggregate, where the k nearest of all slots are known, has neither tables nor regions nor the time of each
-step. A slot that offers a candidate therefore sends what it looks up for it, as one key of
-`stqsh.core.aggregates.keys`, and Aggregate reads it as further columns of the candidate.
+Only Aggregate has the k nearest of all slots, but it has neither tables nor regions nor the time of each
+step. A slot that offers a candidate therefore looks these values up and sends them as one key of
+`stqsh.core.aggregates.keys`, and Aggregate reads the key as further columns of the candidate.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from stqsh.spec.expression import (
 )
 
 _MARK = "\0"
-"""The first character of the columns that are looked up; no declared column begins with it."""
+"""The first character of names of looked-up columns; no declared column begins with it."""
 
 
 class SeparatedSpec(NamedTuple):
-    """What a query computes, with a column for each thing that it looks up, and these in order."""
+    """A query's spec with a column in place of each lookup, and the lookups in order."""
 
     spec: AggregateSpec
     lookups: tuple[Expr, ...]
 
 
 def separated(spec: AggregateSpec, tables: JoinedTables) -> SeparatedSpec:
-    """Separate what a query looks up from what it computes; `tables` gives the types of joined columns."""
+    """Separate the lookups of a query from its spec; `tables` has the types of joined columns."""
     found: dict[Expr, ColumnExpr] = {}
 
     def column_for(node: Expr) -> Expr | None:
@@ -71,7 +71,7 @@ def separated(spec: AggregateSpec, tables: JoinedTables) -> SeparatedSpec:
 def lookup_keys(
     lookups: tuple[Expr, ...], records: RecordColumns, versions: Array, now_us: int = 0
 ) -> pa.BinaryArray:
-    """Return what is looked up for versions as of an instant, a key each."""
+    """Return the looked-up values of versions as of an instant, as one key per version."""
     resolver = records.resolver
     names = {name for expr in lookups for name in columns_read(expr, resolver.location)}
     columns = records.columns(sorted(names), versions)
@@ -79,42 +79,42 @@ def lookup_keys(
 
 
 def is_looked_up(name: str) -> bool:
-    """Return whether a column is one that is looked up."""
+    """Return whether a column is looked up."""
     return name.startswith(_MARK)
 
 
 def lookup_columns(names: Iterable[str], keys: Any) -> dict[str, pa.Array[Any]]:
-    """Return the columns that are looked up, from their keys, a binary array; `names` has all of them."""
+    """Decode the looked-up columns from keys, a binary array; `names` must include all of them."""
     ordered = sorted(filter(is_looked_up, names), key=lambda name: int(name[1:].partition(":")[0]))
     types = [name.partition(":")[2] for name in ordered]
     return dict(zip(ordered, decode_keys(keys, types), strict=True)) if ordered else {}
 
 
 class CandidateColumns:
-    """What the queries of a kind look up; the header's entry "lookups" lists it as JSON."""
+    """The lookups of a kind's queries; the header's entry "lookups" lists them as JSON."""
 
     def __init__(self, state: SlotState, prefix: str) -> None:
         self._state = state
         self._texts: list[str] = state.entry("lookups").setdefault(prefix, [])
 
     def separate(self, new: NewQueries) -> tuple[list[AggregateSpec], Array]:
-        """Return what each pattern of new queries computes, and what each query looks up.
+        """Return the spec of each pattern of new queries without lookups, and the lookups of each query.
 
-        The latter are places in the header's list, from 1 on; 0 for nothing; int32 (queries,).
+        The lookups are places in the header's list, from 1 on; 0 for none; int32 (queries,).
         """
         tables = JoinedTables(self._state)
-        patterns = [pattern.aggregates or AggregateSpec() for pattern in new.patterns]  # some of other kinds
+        patterns = [pattern.aggregates or AggregateSpec() for pattern in new.patterns]  # other kinds: none
         found = [separated(spec, tables) for spec in patterns]
         looks = new.spread([self._number(one.lookups) for one in found], np.int32)
         return [one.spec for one in found], looks
 
     def compared(self) -> list[tuple[Expr, int]]:
-        """Return what queries look up and compare with NOW, and the durations added to it, µs."""
+        """Return the looked-up expressions that are compared with NOW, and the durations added to NOW, µs."""
         lookups = [msgspec.json.decode(text, type=tuple[Expr, ...]) for text in self._texts]
         return [pair for exprs in lookups for expr in exprs for pair in compared_with_now(expr)]
 
     def keys(self, looks: Array, versions: Array, records: RecordColumns, now_us: int = 0) -> pa.BinaryArray:
-        """Return the keys of what is looked up for versions, null where `looks` says nothing."""
+        """Return the keys of the looked-up values of versions, null where `looks` is 0."""
         if not looks.any():
             return pa.nulls(len(looks), pa.binary())
         place = np.full(len(looks), -1, np.int64)
@@ -132,7 +132,7 @@ class CandidateColumns:
         return keys
 
     def clear(self) -> None:
-        """Forget everything, since no query is left."""
+        """Forget all lookups, because no query is left."""
         self._texts.clear()
 
     def _number(self, lookups: tuple[Expr, ...]) -> int:

@@ -1,4 +1,4 @@
-"""The instants from which a refresh may find other members than one before: records, expiry, windows, NOW."""
+"""The instants at which members may change: by records, expiry, windows, or comparisons with NOW."""
 
 from __future__ import annotations
 
@@ -22,26 +22,27 @@ def change_instants(
 ) -> Array:
     """Return the instants at which time may change members of queries; µs, int64 (n,).
 
-    The batch's own beginning is one of them: what happened before it is not known any more.
+    The beginning of the batch is one of them, because changes before it are no longer known.
 
     Args:
         batch: The batch.
         conditions: The conditions of the queries.
-        compared: What queries compare with NOW besides, and the durations that they add to it, µs.
+        compared: Other expressions that queries compare with NOW, and the durations added to NOW, µs.
     """
     found = [np.array([batch.timing.at(batch.timing.first)], np.int64)]
     found += [_silent_from(objects) for objects in (batch.objects, batch.focal)]
     for values, shifts in chain(
         compared_values(conditions, batch.objects), values_compared(compared, conditions, batch.objects)
     ):
+        # A comparison changes when NOW reaches the value, or 1 µs later, depending on the operator.
         found += [values - shift + late for shift in shifts.tolist() for late in (0, 1)]
     return _distinct(np.concatenate(found))
 
 
 def stored_points(batch: StreamBatch, later: int) -> Array:
-    """Return from when on the batch's records are seen, and no more those that were removed; µs, int64 (n,).
+    """Return the instants from which records count and removed objects no longer do; µs, int64 (n,).
 
-    `later` is how many steps after their own they are seen.
+    `later` is the number of steps after its own step at which a record first counts.
     """
     return np.concatenate([_stored_from(objects, later) for objects in (batch.objects, batch.focal)])
 
@@ -60,13 +61,13 @@ def _stored_from(objects: BatchObjects, later: int) -> Array:
 
 
 def _silent_from(objects: BatchObjects) -> Array:
-    """Return from when on records are too old to count."""
+    """Return the instants from which records are too old to count, µs."""
     report = objects.timing.report
     return np.empty(0, np.int64) if report < 0 else _times(objects) + report + 1
 
 
 def _distinct(instants: Array) -> Array:
-    """Return the distinct ones of instants in order; those of one tick mostly follow each other."""
+    """Return the distinct instants in order; adjacent repeats, which are most, are dropped first."""
     is_new = np.ones(len(instants), np.bool_)
     is_new[1:] = instants[1:] != instants[:-1]
     return sorted_distinct(instants[is_new])

@@ -1,4 +1,4 @@
-"""Show the versions of groups, and find the updates of answers among them."""
+"""Compute the rows of group versions, and the updates of answers between them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KEYS = pa.dictionary(pa.int32(), pa.binary())
 
 
 class GroupRows:
-    """The rows that updates of aggregates show: the key, and columns named by place and type."""
+    """The rows that updates of aggregates show: the key, and columns named by position and type."""
 
     def __init__(self, tables: list[pa.Table]) -> None:
         uncoded = {
@@ -45,7 +45,7 @@ class GroupRows:
 
 
 def _with_plain(table: pa.Table, names: set[str]) -> pa.Table:
-    """Return a table with some of its columns, by name, without dictionaries."""
+    """Decode the dictionaries of the named columns of a table."""
     for at, one in enumerate(table.schema):
         if one.name in names and pa.types.is_dictionary(one.type):
             table = table.set_column(at, one.name, plain(table[one.name]))
@@ -55,9 +55,9 @@ def _with_plain(table: pa.Table, names: set[str]) -> pa.Table:
 def show_versions(
     store: GroupStore, versions: GroupVersions, there: Array, instants: Array
 ) -> tuple[ShownVersions, GroupRows]:
-    """Show the versions marked in `there`, bool (versions,).
+    """Compute the rows of the versions marked in `there`, bool (versions,).
 
-    `instants`, int64 (versions,), are the meanings of NOW, µs.
+    `instants`, int64 (versions,), has the value of NOW for each, µs.
     """
     count = len(versions.group)
     row = np.full(count, -1, np.int32)
@@ -85,7 +85,7 @@ def show_versions(
 def states_of(store: GroupStore, spec: AggregateSpec, versions: GroupVersions, at: Array) -> States:
     """Return the states of some versions."""
     none = np.full(len(store.keys), -1, np.int32)
-    if len(at) == len(versions.group):  # all of them, so nothing is copied
+    if len(at) == len(versions.group):  # all versions: nothing is copied
         chosen: Any = slice(None)
         numbers, distinct = number(versions.key, none)
         position = numbers[versions.group]
@@ -108,7 +108,7 @@ def states_of(store: GroupStore, spec: AggregateSpec, versions: GroupVersions, a
 
 
 def _like_before(shown: pa.Table, columns: int) -> Array:
-    """Return whether each row's select list is that of the row before it, bool (rows,)."""
+    """Return whether each row's select list equals that of the previous row, bool (rows,)."""
     like = np.ones(shown.num_rows, np.bool_)
     like[:1] = False
     for i in range(columns if len(like) else 0):
@@ -122,9 +122,9 @@ def _like_before(shown: pa.Table, columns: int) -> Array:
 
 
 def _comparable(column: Any) -> Any:
-    """Return a column in a type that can be compared: lists as texts, dictionaries of groups as indices."""
+    """Convert a column to a comparable type: lists to texts, dictionaries of group keys to indices."""
     if pa.types.is_dictionary(column.type):
-        return column.indices  # versions of a group have one key
+        return column.indices  # all versions of a group have the same key
     if not pa.types.is_list(column.type):
         return column
     texts = [None if value is None else repr(value) for value in column.to_pylist()]
@@ -132,7 +132,7 @@ def _comparable(column: Any) -> Any:
 
 
 def _within_limit(spec: AggregateSpec, versions: GroupVersions, at: Array, shown: pa.Table) -> Array:
-    """Return which rows are among the first of their query's in their step; all of its groups are there."""
+    """Return which rows are within LIMIT in their step; each such step has all groups of the query."""
     passes = shown[PASSES].to_numpy()
     chosen = np.flatnonzero(passes)
     query, step = versions.query[versions.group[at]][chosen], versions.step[at][chosen]
@@ -159,7 +159,7 @@ def changes(versions: GroupVersions, shown: ShownVersions, *, is_event: bool) ->
 
 
 def removals(versions: GroupVersions, shown: ShownVersions, group: Array, step: Array, why: Array) -> Any:
-    """Return the updates by which groups leave for good, where their last versions are in answers."""
+    """Return the removals of groups of ended queries whose last versions are in answers."""
     final = versions.start[group + 1] - 1
     there = shown.answered[final]
     final, step, why = final[there], step[there], why[there]

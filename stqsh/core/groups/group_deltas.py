@@ -1,4 +1,4 @@
-"""What one slot's members contribute to groups, step by step, as differences that add up over slots."""
+"""The contributions of one slot's members to groups, by step, as differences that add up over slots."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.expression import DistanceExpr, Expr, has_node
 
 _SPARE = 1 << 22
-"""The size up to which a table of all numbers is made, however few of them occur."""
+"""The size up to which a dense table of all numbers is used, even if few of them occur."""
 
 
 class MemberChanges(NamedTuple):
@@ -40,10 +40,10 @@ class RecordColumns(Protocol):
 
     @property
     def resolver(self) -> Resolver:
-        """What expressions look up besides columns."""
+        """The tables and areas that expressions look up."""
 
     def columns(self, names: Iterable[str], versions: Array) -> dict[str, pa.Array[Any]]:
-        """Return columns of versions by name, and an unnamed one that gives constants their length."""
+        """Return columns of versions by name, and an unnamed one that determines the length of constants."""
 
 
 Distances = Callable[[Array, Array], Array]
@@ -51,15 +51,15 @@ Distances = Callable[[Array, Array], Array]
 
 
 class GroupDeltas:
-    """Nets the changes of members by query, step and group.
+    """Sums the changes of members by query, step and group.
 
     Args:
-        records: Gives the columns of versions.
+        records: Returns the columns of versions.
         versions: The number of versions.
         timing: The batch's steps.
         ids: The ids of the queries by position.
-        distances: Gives DISTANCE.
-        now_us: The meaning of NOW, µs.
+        distances: Returns DISTANCE.
+        now_us: The value of NOW, µs.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class GroupDeltas:
         self._distances, self._now_us = distances, now_us
 
     def of_pairs(self, spec: AggregateSpec, pairs: CandidatePairs, events: Transitions) -> States | None:
-        """Return what pairs of events and queries, all of one spec, change; None for nothing."""
+        """Return the differences by pairs of events and queries, all of one spec; None if there are none."""
         if is_count(spec):
             return self._counted(pairs, events)
         return self.of_members(spec, MemberChanges(*list_changes(pairs, events)))
@@ -83,9 +83,10 @@ class GroupDeltas:
     def of_members(
         self, spec: AggregateSpec, changes: MemberChanges, *, lasting: bool = True
     ) -> States | None:
-        """Return what members of queries, all of one spec, change; None for nothing.
+        """Return the differences by member changes of queries, all of one spec; None if there are none.
 
-        Without `lasting` all of them come, and leave only together: MIN and MAX need no other values then.
+        Without `lasting`, all members come now and leave only together later, so MIN and MAX need no other
+        values than the extreme.
         """
         if not len(changes.query):
             return None
@@ -103,7 +104,7 @@ class GroupDeltas:
         return _without_zeros(found)
 
     def _counted(self, pairs: CandidatePairs, events: Transitions) -> States | None:
-        """Return the changes of the number of members alone."""
+        """Return the differences if only the number of members is needed."""
         first, last = self._timing.first, self._timing.last
         span = last - first + 1
         if span * len(self._ids) > max(_SPARE, 4 * len(pairs.event)):
@@ -119,7 +120,7 @@ class GroupDeltas:
         return contribute((), (), by, nobody)._replace(totals=pa.table({"n": number}))
 
     def _rows(self, changes: MemberChanges, group: Array, keys: pa.BinaryArray) -> tuple[Array, pa.Table]:
-        """Return the number of each change's query, step and group, and all of these combinations."""
+        """Number the combinations of query, step and group; return each change's number, and them all."""
         timing = self._timing
         span = timing.last - timing.first + 1
         codes = (changes.query.astype(np.int64) * span + (changes.step - timing.first)) * len(keys) + group
@@ -133,9 +134,9 @@ class GroupDeltas:
         return rows, identified(self._ids[rest // span], step, groups.astype(np.int32), keys)
 
     def _distinct(self, spec: AggregateSpec, changes: MemberChanges) -> tuple[Array, Array]:
-        """Return the number of each change's record, and the first change that has each of these records.
+        """Number the distinct records; return each change's number, and the first change with each record.
 
-        Where DISTANCE is read, a record counts once for each query.
+        If DISTANCE is read, a record is distinct for each query.
         """
         codes = changes.version.astype(np.int64)
         if any(has_node(expr, DistanceExpr) for expr in _expressions(spec)):
@@ -168,12 +169,12 @@ class GroupDeltas:
 
 
 def is_count(spec: AggregateSpec) -> bool:
-    """Return whether all that a query needs of its members is their number."""
+    """Return whether a query needs only the number of its members."""
     return not spec.groups and all(measure.argument is None for measure in spec.measures)
 
 
 def identified(query: Array, step: Array, group: Array, keys: pa.BinaryArray) -> pa.Table:
-    """Return what identifies states of groups: the query's id, the step and the key, by its number, int32."""
+    """Return the identifying columns of groups: query id, step, and key by its number in `keys`, int32."""
     key = pa.DictionaryArray.from_arrays(group, keys)
     columns: list[Any] = [pa.array(query), pa.array(step), key]
     return pa.Table.from_arrays(columns, names=["query", "step", "key"])
@@ -185,7 +186,7 @@ def _expressions(spec: AggregateSpec) -> Iterator[Expr]:
 
 
 def _without_zeros(states: States) -> States | None:
-    """Return the states without rows that change nothing; None if no row is left."""
+    """Drop the rows of states that change nothing; return None if no row is left."""
     some = np.zeros(states.by.num_rows, np.bool_)
     for column in states.totals.columns:
         some |= column.to_numpy() != 0

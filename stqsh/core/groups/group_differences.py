@@ -1,4 +1,4 @@
-"""By how much groups differ from the step before: what the slots say, and what begins again from nothing."""
+"""The differences of groups from step to step: those that slots send, and restarts from nothing."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def group_differences(
     """Return the differences of a batch.
 
     Args:
-        batch: What the slots say.
+        batch: The differences and marks of the slots.
         store: The queries and their groups.
         marks: The marks of the batch.
-        before, values_before: The groups before the batch, and the occurrences of values.
+        before, values_before: The groups and the occurrences of values before the batch.
     """
     totals, steps = _read_totals(store, [one for one in batch.partials if "value" not in one.schema.names])
     values, value_steps = _read_values(store, [one for one in batch.partials if "value" in one.schema.names])
@@ -55,9 +55,9 @@ def group_differences(
 
 
 def _read_totals(store: GroupStore, heard: list[pa.RecordBatch]) -> tuple[GroupTotals, Array]:
-    """Return the totals that slots say, and their steps; a total is 0 where a slot has not reported it.
+    """Return the totals that slots sent, and their steps; a total is 0 where a slot has not sent it.
 
-    Those that are the same as `n` in all batches are the same array.
+    Totals that equal `n` in all batches share its array.
     """
     ends = np.cumsum([0, *(batch.num_rows for batch in heard)]).tolist()
     query, step, key = (np.empty(ends[-1], kind) for kind in (np.int64, np.int64, np.int32))
@@ -76,7 +76,7 @@ def _read_totals(store: GroupStore, heard: list[pa.RecordBatch]) -> tuple[GroupT
 
 
 def _numbered(store: GroupStore, batch: pa.RecordBatch) -> pa.Table:
-    """Return what a slot says with the numbers of keys."""
+    """Return what a slot sent, with numbers in place of keys."""
     numbers: Any = pa.array(store.keys.numbers(batch["key"]))
     return pa.Table.from_batches([batch.set_column(batch.schema.get_field_index("key"), "key", numbers)])
 
@@ -94,7 +94,7 @@ def _read_values(store: GroupStore, heard: list[pa.RecordBatch]) -> tuple[GroupV
 
 
 def _began(query: Array, begins: GroupMarks) -> tuple[Array, Array]:
-    """Return which rows are of queries that begin again, bool (n,), and the steps at which these do."""
+    """Return which rows belong to queries that begin again, bool (n,), and at which steps those begin."""
     if not len(begins.query):
         return np.zeros(len(query), np.bool_), np.empty(0, np.int64)
     at = DistinctNumbers(begins.query).find(query)  # the queries of marks are distinct, and ascend
@@ -103,7 +103,7 @@ def _began(query: Array, begins: GroupMarks) -> tuple[Array, Array]:
 
 
 def extended(first: GroupTotals, more: list[GroupTotals]) -> GroupTotals:
-    """Return rows and more of them, which have no totals; the columns of totals are not copied."""
+    """Append rows without totals; the columns of totals are not copied and become shorter than the rest."""
     parts = [first, *more]
     query, key = (np.concatenate([getattr(part, name) for part in parts]) for name in ("query", "key"))
     return GroupTotals(query, key, first.totals)

@@ -1,4 +1,4 @@
-"""Add up what the slots say of groups, and return the changes of the answers."""
+"""Add up the slots' differences of groups, and return the changes of the answers."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class _GroupMerge:
         self._store.register(self._marks.those(REGISTER), specs)
         self._time = PassingTime(self._store, self._marks, specs)
         self._totals, self._values = self._store.totals(), self._store.values()
-        self._held = np.full(len(self._totals.query), -1)  # the number of each stored group to look at
-        self._moved = np.empty(0, np.int32)  # and of each group that is heard to differ
+        self._held = np.full(len(self._totals.query), -1)  # stored groups: number, or -1
+        self._moved = np.empty(0, np.int32)  # the group of each difference
 
     def run(self) -> MergedUpdates:
         """Return the updates, and store the groups."""
@@ -66,7 +66,7 @@ class _GroupMerge:
         return MergedUpdates(updates, rows)
 
     def _versions(self, groups: PairIndex, moves: Differences) -> tuple[GroupVersions, GroupValues]:
-        """Return the states of groups in the batch, and the occurrences after it."""
+        """Return the versions of groups in the batch, and the occurrences of values after it."""
         known = len(self._moved)
         more = groups.find(moves.totals.query[known:], moves.totals.key[known:]).astype(np.int32)
         which = np.concatenate([self._moved, more]) if len(more) else self._moved
@@ -75,24 +75,24 @@ class _GroupMerge:
         return with_values(versions, groups, self._values, moves, self._store)
 
     def _with_turns(self, groups: PairIndex, moves: Differences) -> Differences:
-        """Return the differences, with one of nothing where NOW alone may change a row."""
+        """Add an empty difference wherever NOW alone may change a row."""
         versions, _ = self._versions(groups, moves)
         turns, steps = self._time.turns(versions)
         totals = extended(moves.totals, [turns])
         return moves._replace(totals=totals, steps=np.concatenate([moves.steps, steps]))
 
     def _first_step(self, moves: Differences) -> int:
-        """Return the first step of all that happens."""
+        """Return the first step with a difference or a mark."""
         parts = [part for part in (moves.steps, moves.value_steps, self._marks.step) if len(part)]
         return min((int(part.min()) for part in parts), default=1)
 
     def _limited(self, ids: Array) -> Array:
-        """Return those of the queries, given by id once or more often, that have a LIMIT, ascending."""
+        """Return the queries with a LIMIT among ids, which may repeat; ascending."""
         limited = self._store.those(lambda spec: spec.limit is not None)
         return limited[np.isin(limited, ids)] if len(limited) else limited
 
     def _touched(self, moves: Differences) -> PairIndex:
-        """Return the groups to look at: they change, or their queries end, heed time or have a LIMIT."""
+        """Return the groups to process: they change, or their queries end, depend on time or have a LIMIT."""
         ids = [self._marks.query[np.isin(self._marks.mark, (DROP, END))]]
         ids += [self._limited(moves.totals.query), self._time.awake]
         whole = np.concatenate(ids)
@@ -106,7 +106,10 @@ class _GroupMerge:
         return groups
 
     def _at_all_steps(self, groups: PairIndex, moves: Differences) -> Differences:
-        """Return the differences, with one of nothing for each group of a query with a LIMIT and step."""
+        """Add an empty difference for each group of a changing query with a LIMIT, at each of its steps.
+
+        A change of one group can move any other group into or out of the LIMIT.
+        """
         limited = self._limited(moves.totals.query)
         if not len(limited):
             return moves
@@ -122,7 +125,7 @@ class _GroupMerge:
         return moves._replace(totals=totals, steps=np.concatenate([moves.steps, *steps]))
 
     def _there(self, versions: GroupVersions, begun: Array) -> Array:
-        """Return which versions are groups: those with members, and the one of a query without GROUP BY."""
+        """Return which versions exist as groups: those with members, and the only row without GROUP BY."""
         at = self._store.positions(versions.queries)
         alone = self._store.have_one_row(versions.queries)
         there: Array = versions.totals["n"] > 0

@@ -1,4 +1,4 @@
-"""What Aggregate keeps of aggregate queries: what they compute, and the states of their groups."""
+"""The state of aggregate queries at Aggregate: their forms and the states of their groups."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class _StoredQueries(StateTable):
     """Queries, by id."""
 
     id = ArraySpec(np.int64)
-    form = ArraySpec(np.int32)  # what it computes, a position in the header's list
+    form = ArraySpec(np.int32)  # its form, a position in the header's list
     begun = ArraySpec(np.bool_)  # whether its answer has begun
-    seen = ArraySpec(np.int64)  # where rows change as time passes, as of when they were shown, µs
+    seen = ArraySpec(np.int64)  # NOW of the shown rows, µs, if rows change as time passes
 
 
 class _StoredTotals(StateTable):
@@ -37,7 +37,7 @@ class _StoredTotals(StateTable):
 
 
 class _StoredValues(StateTable):
-    """How often values occur, of the measures that depend on single ones."""
+    """The number of occurrences of each value, for measures that depend on single values."""
 
     query = ArraySpec(np.int64)
     key = ArraySpec(np.int32, "strings")
@@ -53,7 +53,7 @@ class GroupTotals:
         self.query, self.key, self.totals = query, key, totals
 
     def where(self, chosen: Array) -> GroupTotals:
-        """Return some of the rows, by a mask or by positions; nothing is copied if a mask has all."""
+        """Return some of the rows, by a mask or by positions; a mask of all rows copies nothing."""
         if chosen.dtype == np.bool_ and chosen.all():
             return self
         totals = {name: column[chosen] for name, column in self.totals.items()}
@@ -61,7 +61,7 @@ class GroupTotals:
 
 
 class GroupValues:
-    """Occurrences, (n,): of a value, by the number of its bytes, in a group, for a measure."""
+    """Occurrences, (n,): how often a value, as a number, occurs in a group for a measure."""
 
     def __init__(self, query: Array, key: Array, measure: Array, value: Array, count: Array) -> None:
         self.query, self.key, self.measure, self.value, self.count = query, key, measure, value, count
@@ -79,16 +79,16 @@ class KeyNumbers:
         self._pool = pool
 
     def __len__(self) -> int:
-        """Return how many numbers there are."""
+        """Return the size of the dictionary."""
         return len(self._pool)
 
     @property
     def empty_key(self) -> int:
-        """The number of the key of a query's only row."""
+        """The number of the empty key, that of the only row of a query without GROUP BY."""
         return int(self.numbers(pa.array([b""], pa.binary()))[0])
 
     def numbers(self, texts: Any) -> Array:
-        """Return the numbers of keys or values, given as bytes, plain or by dictionaries; int32 (n,)."""
+        """Return the numbers of keys or values, given as bytes, plain or dictionary-encoded; int32 (n,)."""
         numbers = [np.empty(0, np.int32)]
         for chunk in texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]:
             coded: Any = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
@@ -107,8 +107,8 @@ class KeyNumbers:
 class GroupStore:
     """The queries and groups of one kind over a stream on a slot of Aggregate.
 
-    Keys of groups and values are bytes in the stream's dictionary of strings. The header's entries "forms"
-    and "sums" list what queries compute, as JSON, and the names of the totals.
+    Keys of groups and values are bytes in the stream's dictionary of strings. The header's entry "forms"
+    lists the specs of queries as JSON, and its entry "sums" the names of the totals.
     """
 
     def __init__(self, state: SlotState, stream: int, prefix: str) -> None:
@@ -119,7 +119,7 @@ class GroupStore:
         self._sums: list[str] = state.entry("sums").setdefault(prefix, [])
 
     def register(self, new: GroupMarks, specs: list[str]) -> None:
-        """Add new queries; ids ascend from one to the next."""
+        """Add new queries, whose ids are greater than all others and ascend."""
         texts = [specs[place] for place in dict.fromkeys(new.spec.tolist())]
         self._forms += [text for text in dict.fromkeys(texts) if text not in self._forms]
         number = {text: i for i, text in enumerate(self._forms)}
@@ -128,20 +128,20 @@ class GroupStore:
         self.queries.append(id=new.query[fresh], form=form[new.spec[fresh]])
 
     def spec(self, form: int) -> AggregateSpec:
-        """Return what queries of a form compute."""
+        """Return the spec of a form."""
         return msgspec.json.decode(self._forms[form], type=AggregateSpec)
 
     def those(self, test: Callable[[AggregateSpec], bool]) -> Array:
-        """Return the ids of the queries for which what they compute passes a test, ascending."""
+        """Return the ids of the queries whose specs pass a test, ascending."""
         found: Array = self.queries.id[self._pass(self.queries.form, test)]
         return found
 
     def which(self, ids: Array, test: Callable[[AggregateSpec], bool]) -> Array:
-        """Return for which queries, given by id, what they compute passes a test; bool (n,)."""
+        """Return which queries, given by id, have specs that pass a test; bool (n,)."""
         return self._pass(self.queries.form[self.positions(ids)], test)
 
     def positions(self, ids: Array) -> Array:
-        """Return the positions of queries that there are, given by id."""
+        """Return the positions of stored queries, given by id."""
         return (
             np.arange(len(ids))
             if np.array_equal(ids, self.queries.id)
@@ -149,14 +149,14 @@ class GroupStore:
         )
 
     def _pass(self, forms: Array, test: Callable[[AggregateSpec], bool]) -> Array:
-        """Return which of some forms pass a test, bool (n,)."""
+        """Return which forms have specs that pass a test, bool (n,)."""
         passes = np.zeros(int(forms.max(initial=-1)) + 1, np.bool_)
         for form in np.flatnonzero(np.bincount(forms)).tolist():
             passes[form] = test(self.spec(form))
         return passes[forms]
 
     def have_one_row(self, ids: Array) -> Array:
-        """Return which queries, given by id, have one row whatever their members; bool (n,)."""
+        """Return which queries, given by id, always have exactly one row (no GROUP BY); bool (n,)."""
         return self.which(ids, lambda spec: not spec.groups)
 
     def totals(self) -> GroupTotals:
@@ -192,7 +192,7 @@ class GroupStore:
             order = np.lexsort((key, query))
             columns = {name: column[order] for name, column in columns.items()}
         columns = normalised(columns)
-        # Also of the places between those of sums in different parts, such as those of 1 and of 1e300.
+        # Normalising adds columns for limbs between sums of different sizes, such as 1 and 1e300.
         known = ["query", "key", "n", *self._sums]
         self._totals([name for name in columns if name not in known]).store(**columns)
         fields = ["query", "key", "measure", "value", "count"]
@@ -200,14 +200,14 @@ class GroupStore:
         _StoredValues(self._state, f"{self._prefix}/values").store(**columns)
 
     def _totals(self, more: list[str]) -> _StoredTotals:
-        """Open the totals, with further columns that become part of them."""
+        """Open the table of totals, and add columns to it."""
         self._sums += more
         specs = {name: ArraySpec(np.int64) for name in self._sums}
         return _StoredTotals(self._state, f"{self._prefix}/totals", specs)
 
 
 def _joined(parts: list[Array]) -> Array:
-    """Return arrays as one, which is not copied if it is the only one."""
+    """Concatenate arrays; a single array is not copied."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 

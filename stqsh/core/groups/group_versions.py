@@ -30,20 +30,21 @@ from stqsh.core.kernels.jit import frozen
 from stqsh.spec.aggregate import AggregateSpec
 
 _SPARE, _EACH = 1 << 12, 8
-"""A table of all versions that there may be has this many at least, and for each group and difference."""
+"""A dense table is used up to this size: a fixed number of entries, plus some per group and difference."""
 
 _RADIX = 1 << 16
-"""Numbers below this are sorted by their digits, in a tenth of the time."""
+"""Numbers below this are radix-sorted as uint16, in a tenth of the time."""
 
 
 class Differences(NamedTuple):
-    """By how much groups differ from the step before, unordered.
+    """The differences of groups from the previous step, unordered.
 
     Attributes:
-        totals, steps: Totals, and their steps. Columns of totals may be shorter, and what they lack is 0.
+        totals, steps: Totals, and their steps. Columns of totals may be shorter; missing values are 0.
         values, value_steps: Occurrences, and their steps.
-        first_again: The first of the differences with which stored groups begin again from nothing.
-        again: Which stored groups these are, int64 (m,); none of their totals counts from then on.
+        first_again: The position of the first difference with which a stored group restarts from nothing.
+        again: The stored groups that restart, int64 (m,), one per difference from `first_again` on; their
+            stored totals do not count from that step on.
     """
 
     totals: GroupTotals
@@ -55,17 +56,17 @@ class Differences(NamedTuple):
 
 
 class GroupVersions(NamedTuple):
-    """The states of some groups, by group and step; the first of each group is that before the batch.
+    """The states of some groups, by group and step; the first version of each is its state before the batch.
 
     Attributes:
         queries: The ids of the queries, ascending.
         owner: The position among them of each group's query, int64 (groups,).
         key: The number of the key of each group, int32.
-        start: The versions of each group, int64 (groups + 1,).
+        start: The first version of each group, int64 (groups + 1,).
         group: The group of each version, int64 (versions,).
-        step: The step, int64; of the state before the batch, the step before its first.
+        step: The step of each version, int64; the state before the batch has the step before its first.
         totals: The totals by name, int64 (versions,) each.
-        values: A table of `VALUES`: what measures show of their values, by version.
+        values: A table of `VALUES`: the single values that measures need, by version.
     """
 
     queries: Array
@@ -84,7 +85,7 @@ class GroupVersions(NamedTuple):
         return query
 
     def by_query(self, values: Array) -> Array:
-        """Return for each version what is given for each of `queries`."""
+        """Spread an array with one value for each of `queries` to versions."""
         spread: Array = values[self.owner][self.group]
         return spread
 
@@ -97,7 +98,7 @@ class GroupVersions(NamedTuple):
 
 
 class PairIndex:
-    """Numbers for groups, given by query and key, in the order of queries, then keys.
+    """Numbers groups, given by query and key, in the order of queries, then keys.
 
     Attributes:
         queries: The ids of the queries, ascending, int64.
@@ -147,12 +148,12 @@ class PairIndex:
 
 
 def _typed(query: Array, key: Array) -> tuple[Array, Array]:
-    """Return queries and keys in the types of which kernels have one version."""
+    """Convert queries and keys to the types for which the kernels are compiled."""
     return frozen(np.ascontiguousarray(query, np.int64)), frozen(np.ascontiguousarray(key, np.int32))
 
 
 class StoredGroups(NamedTuple):
-    """The states before a batch, and the number of each group among those that are wanted, -1 for others."""
+    """The states before a batch, and the number of each group among the wanted groups, -1 for others."""
 
     totals: GroupTotals
     number: Array
@@ -164,10 +165,10 @@ def versions_of(
     """Return the states of groups before a batch and after each step that changes them.
 
     Args:
-        groups: The groups that are wanted; those of the differences are among them.
+        groups: The wanted groups, which include all groups of the differences.
         before: The stored states.
         moves: The differences.
-        which: The number of each one's group, int32 (n,).
+        which: The group of each difference, int32 (n,).
         first: The first step of the batch.
     """
     steps = DistinctNumbers(moves.steps)
@@ -193,7 +194,7 @@ def versions_of(
 
 
 def _numbered(groups: int, which: Array, places: Array, steps: Array) -> VersionTable:
-    """Return the versions of groups as `version_table` does, whose table may be too empty to be made."""
+    """Return the versions of groups like `version_table`, but without its dense table if that is sparse."""
     span = len(steps)
     if groups * span <= _SPARE + _EACH * (groups + len(which)):
         return version_table(frozen(which), frozen(places), frozen(steps), groups)
@@ -211,7 +212,7 @@ def with_values(
     moves: Differences,
     store: GroupStore,
 ) -> tuple[GroupVersions, GroupValues]:
-    """Return versions with what measures show of single values, and the occurrences after the batch."""
+    """Add the single values that measures need to versions; also return the occurrences after the batch."""
     mine = groups.find(before.query, before.key)
     before, own = before.where(mine >= 0), mine[mine >= 0]
     their = groups.find(moves.values.query, moves.values.key)
@@ -264,7 +265,7 @@ def _ranked(store: GroupStore, value: Array) -> tuple[pa.BinaryArray, Array]:
 
 
 def _wanted(store: GroupStore, query: Array, measure: Array) -> tuple[Array, Array]:
-    """Return which values are wanted of measures of queries, and how many of them."""
+    """Return which values measures of queries need, and the maximum number of them."""
     wanted, most = np.zeros(len(query), np.int8), np.zeros(len(query), np.int32)
     form = store.queries.form[store.positions(query)]
     for number in DistinctNumbers(form).values.tolist():
@@ -277,6 +278,6 @@ def _wanted(store: GroupStore, query: Array, measure: Array) -> tuple[Array, Arr
 
 def _sort_of(spec: AggregateSpec, number: int) -> tuple[int, int]:
     measure = spec.measures[number]
-    top = ALL if spec.error else TOP  # of merged summaries the first are only known when they are shown
+    top = ALL if spec.error else TOP  # approximate: merged summaries are ranked only when shown
     sort = {"min": FIRST, "max": LAST, "topk": top}.get(measure.function, ALL)
     return sort, measure.k

@@ -1,8 +1,8 @@
-"""Changes of aggregate queries themselves, as slots send them to Aggregate: "marks" chunks.
+"""Marks: state changes of aggregate queries that slots send to Aggregate in "marks" chunks.
 
-All slots that hold a query send the same mark, which counts once. A query's answer begins, with its first row
-or again after a pause, with BEGIN: slots then send all of its members. WAKE comes with each batch for a query
-whose rows change as time passes.
+All slots that hold a query send the same mark, which counts once. BEGIN starts a query's answer, for the
+first time or again, as after a pause: slots then send all of its members. WAKE is sent in each batch for a
+query whose rows change as time passes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ batch's `GroupClock` for WAKE."""
 
 
 class GroupClock(msgspec.Struct, frozen=True, array_like=True):
-    """The steps of a batch and their times, as Aggregate needs them for rows that change as time passes.
+    """The steps of a batch and their times, for rows at Aggregate that change as time passes.
 
     Attributes:
         first: The first step.
@@ -56,7 +56,7 @@ class GroupClock(msgspec.Struct, frozen=True, array_like=True):
 
 
 class GroupMarks(NamedTuple):
-    """Marks, (n,) each: the query's id and the step, int64, the mark, int8, and the spec, a position."""
+    """Marks, (n,) each: query id and step, int64; mark, int8; and spec, a position in the texts."""
 
     query: Array
     step: Array
@@ -64,7 +64,7 @@ class GroupMarks(NamedTuple):
     spec: Array
 
     def those(self, mark: int) -> GroupMarks:
-        """Return the marks of one sort."""
+        """Return the marks of one type."""
         return GroupMarks(*(column[self.mark == mark] for column in self))
 
 
@@ -82,7 +82,7 @@ class MarkWriter:
         self._marks.append(GroupMarks(query, np.full(count, step), np.full(count, mark, np.int8), none))
 
     def wake(self, query: Array, clock: BatchClock) -> None:
-        """Add the mark of queries whose rows change as time passes."""
+        """Add WAKE for queries whose rows change as time passes."""
         if len(query) and clock.base_tick is not None and clock.tick_us is not None:
             times = GroupClock(
                 clock.first_step, clock.last_step, clock.base_tick, clock.tick_us, clock.closing
@@ -91,7 +91,7 @@ class MarkWriter:
             self._add_texts(query, clock.first_step, WAKE, [text], np.zeros(len(query), np.int32))
 
     def register(self, query: Array, step: int, specs: list[str], which: Array) -> None:
-        """Add the registration of queries; `which` gives the place of each one's spec."""
+        """Add the registration of queries; `which` has the position of each one's spec in `specs`."""
         self._add_texts(query, step, REGISTER, specs, which)
 
     def _add_texts(self, query: Array, step: int, mark: int, texts: list[str], which: Array) -> None:
@@ -100,7 +100,7 @@ class MarkWriter:
         self._marks.append(GroupMarks(query, np.full(count, step), np.full(count, mark, np.int8), place))
 
     def retire(self, query: Array, steps: Array, why: int) -> None:
-        """Add the marks of queries, given by their ids, that are dropped or whose FOR ends at these steps."""
+        """Add the marks of queries, given by id, that are dropped, or whose FOR ends, at these steps."""
         for step in np.unique(steps).tolist():
             self.add(query[steps == step], step, DROP if why == DROPPED else END)
 
@@ -116,7 +116,7 @@ class MarkWriter:
 
 
 def read_marks(batches: Iterable[pa.RecordBatch]) -> tuple[GroupMarks, list[str]]:
-    """Return the marks of several slots without duplicates, by query, and the specs that they point at."""
+    """Return the marks of several slots without duplicates, by query, and the specs that they refer to."""
     table = pa.Table.from_batches(list(batches), MARKS).unify_dictionaries().combine_chunks()
     query, step, mark = (table.column(i).to_numpy() for i in range(3))
     _, first = np.unique(query * (WAKE + 1) + mark, return_index=True)

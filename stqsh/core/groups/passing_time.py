@@ -1,4 +1,4 @@
-"""Queries whose rows change as time passes, since their select list, HAVING or ORDER BY compares with NOW."""
+"""Queries whose rows change with time, because their select list, HAVING or ORDER BY compares with NOW."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from stqsh.spec.expression import Expr, compared_with_now
 
 
 class PassingTime:
-    """The meaning of NOW in the rows of a batch, and the steps at which it alone changes them.
+    """The value of NOW for the rows of a batch, and the steps at which only NOW changes them.
 
     Args:
         store: The queries.
         marks: The marks of the batch.
-        texts: What they refer to.
+        texts: The texts that the marks refer to.
     """
 
     def __init__(self, store: GroupStore, marks: GroupMarks, texts: list[str]) -> None:
@@ -39,9 +39,9 @@ class PassingTime:
             self._clock = msgspec.json.decode(texts[int(awake.spec[0])], type=GroupClock)
 
     def instants(self, versions: GroupVersions) -> Array:
-        """Return the meaning of NOW in versions, µs, int64 (versions,); 0 where nothing asks for it.
+        """Return the value of NOW for versions, µs, int64 (versions,); 0 if it is not needed.
 
-        What was shown before the batch was shown as of then.
+        For the state before the batch it is the instant as of which the rows were last shown.
         """
         position = self._store.positions(versions.queries)
         if self._clock is None:
@@ -54,9 +54,9 @@ class PassingTime:
         return instants
 
     def turns(self, versions: GroupVersions) -> tuple[GroupTotals, Array]:
-        """Return the groups whose rows NOW may change by itself, and the steps; nothing else changes then.
+        """Return the groups and steps at which NOW alone may change rows, without a difference.
 
-        `versions` are those that differences bring.
+        `versions` are those that result from the differences.
         """
         query, key, steps = [versions.query[:0]], [versions.key[:0]], [np.empty(0, np.int64)]
         if self._clock is not None:
@@ -67,7 +67,7 @@ class PassingTime:
         return GroupTotals(np.concatenate(query), np.concatenate(key), {}), np.concatenate(steps)
 
     def note(self) -> None:
-        """Remember as of when the rows are that the batch leaves."""
+        """Store the instants as of which the rows after the batch were computed."""
         if self._clock is None:
             return
         queries, clock = self._store.queries, self._clock
@@ -89,7 +89,7 @@ class PassingTime:
 
     @staticmethod
     def _instants(every: Array, steps: Array, clock: GroupClock) -> Array:
-        """Return as of when queries are evaluated in steps, or at their last refresh before the next step."""
+        """Return the instant as of which each query is evaluated: its step, or its last refresh by then."""
         timing = clock.timing
         own = np.where(every < 0, 1, every)
         last = (timing.at(steps + 1) - 1) // own * own
@@ -97,7 +97,7 @@ class PassingTime:
         return instants
 
     def _turns(self, versions: GroupVersions, clock: GroupClock) -> Iterator[tuple[Array, Array]]:
-        """Yield versions within whose time a comparison turns, and the steps of that."""
+        """Yield the versions during which a comparison with NOW changes, and the steps of the changes."""
         position = self._store.positions(versions.queries)
         awake = versions.by_query(np.isin(versions.queries, self.awake)) & (versions.totals["n"] > 0)
         forms = versions.by_query(self._store.queries.form[position])
@@ -107,13 +107,14 @@ class PassingTime:
             for value, shift in _compared(spec, states_of(self._store, spec, versions, at)):
                 known = np.flatnonzero(value.is_valid().to_numpy(zero_copy_only=False))
                 moment = value.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)[known] - shift
+                # A comparison changes when NOW reaches the value, or 1 µs later, depending on the operator.
                 for late in (0, 1):
                     step = _first_step(moment + late, every[at[known]], clock)
                     within = (step > versions.step[at[known]]) & (step < until[at[known]])
                     yield at[known[within]], step[within]
 
     def _until(self, versions: GroupVersions, clock: GroupClock) -> Array:
-        """Return the step at which another version takes the place of each, or its query ends."""
+        """Return the step at which the next version replaces each version, or at which its query ends."""
         until = np.full(len(versions.group), clock.last + 1)
         until[:-1] = np.where(versions.is_first[1:], clock.last + 1, versions.step[1:])
         marks = self._ends
@@ -131,14 +132,14 @@ def _first_step(instants: Array, every: Array, clock: GroupClock) -> Array:
     own = np.where(every < 0, clock.tick, every)
     multiple = -(-np.maximum(instants, timing.at(clock.first)) // own) * own
     steps: Array = multiple // clock.tick - clock.base + 1
-    if clock.closing:  # it refreshes whatever is a multiple
+    if clock.closing:  # the closing step refreshes even between multiples
         heeds_end = instants <= timing.at(clock.closing)
         steps[heeds_end] = np.minimum(steps[heeds_end], clock.closing)
     return steps
 
 
 def _compared(spec: AggregateSpec, states: States) -> Iterator[tuple[Any, int]]:
-    """Yield the values that are compared with NOW, µs, and the duration that is added to it."""
+    """Yield the values that are compared with NOW, µs, and the durations added to NOW."""
     found: dict[tuple[Expr, int], None] = {}
     for expr in spec.over_groups:
         found |= dict.fromkeys(compared_with_now(expr))

@@ -1,4 +1,4 @@
-"""What the aggregate queries of a slot compute, each sort once."""
+"""The forms of a slot's aggregate queries: each distinct spec once."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from stqsh.core.state.table import ArraySpec
 from stqsh.spec.aggregate import AggregateSpec
 
 _KEPT = 1 << 14
-"""How many forms a process keeps in memory once they are read."""
+"""The number of decoded forms that a process caches."""
 
 
 class FormedQueries(QueryTable):
-    """Queries that compute something of their members."""
+    """Queries that aggregate their members."""
 
-    form = ArraySpec(np.int32)  # what it computes, a position in the header's list
+    form = ArraySpec(np.int32)  # its form, a position in the header's list
 
 
 class QueryForms:
-    """What the queries of a kind compute; the header's entry "forms" lists it as JSON."""
+    """The forms of a kind's queries; the header's entry "forms" lists them as JSON."""
 
     def __init__(self, state: SlotState, prefix: str, queries: FormedQueries) -> None:
         self._queries = queries
@@ -41,14 +41,14 @@ class QueryForms:
         step: int,
         specs: list[AggregateSpec] | None = None,
     ) -> None:
-        """Store what new queries compute, and announce to Aggregate those that are not only new to the slot.
+        """Store the forms of new queries; announce to Aggregate those that are new, not only to the slot.
 
         Args:
-            positions: Where the queries are in their table.
+            positions: The positions of the queries in their table.
             new: The queries.
             marks: The marks to Aggregate.
             step: The step.
-            specs: What each pattern computes, if that is something other than it says.
+            specs: The spec of each pattern, if it differs from the pattern's own.
         """
         specs = specs or [pattern.aggregates or AggregateSpec() for pattern in new.patterns]
         texts = [msgspec.json.encode(spec).decode() for spec in specs]
@@ -61,23 +61,23 @@ class QueryForms:
         marks.register(ids[are_new], step, self._texts, forms[are_new])
 
     def durations(self, of: Callable[[AggregateSpec], int | None]) -> Array:
-        """Return a duration of what each query computes, int64 µs; -1 for none."""
+        """Return a duration from the spec of each query, int64 µs; -1 for none."""
         specs = [self._spec(number) for number in range(len(self._texts))]
         each = [-1 if (us := of(spec)) is None else us for spec in specs]
         durations: Array = np.array([*each, -1], np.int64)[self._queries.form]
         return durations
 
     def time_dependent(self, among: Array) -> Array:
-        """Return the active queries whose rows change as time passes, of those given as bool (queries,)."""
+        """Return the active ones among queries, bool (queries,), whose rows change as time passes."""
         heeds = self.durations(_heeds_time) > 0
         return np.flatnonzero(heeds & among & (self._queries.mode == ACTIVE))
 
     def all(self) -> Iterator[AggregateSpec]:
-        """Yield what the queries compute, each sort once."""
+        """Yield the specs of all queries, each once."""
         return map(self._spec, np.flatnonzero(np.bincount(self._queries.form, minlength=1)).tolist())
 
     def among(self, queries: Array) -> Iterator[tuple[AggregateSpec, Array | slice]]:
-        """Yield what queries, given by position, compute, and which of them compute it."""
+        """Group queries, given by position, by spec; yield each spec and its queries."""
         form = self._queries.form[queries]
         present = np.flatnonzero(np.bincount(form, minlength=1))
         for number in present.tolist():
@@ -89,7 +89,7 @@ class QueryForms:
 
 @lru_cache(_KEPT)
 def _read_form(text: str) -> AggregateSpec:
-    """Read an entry of the header's list; cached, as each batch reads all of them several times."""
+    """Read an entry of the header's list; cached, because each batch reads all entries several times."""
     return msgspec.json.decode(text, type=AggregateSpec)
 
 

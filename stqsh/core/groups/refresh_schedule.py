@@ -20,7 +20,7 @@ from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.expression import Expr, compared_with_now
 
 _KEPT = 1 << 14
-"""For how many forms a process remembers what they compare with NOW."""
+"""The number of forms for which a process caches their comparisons with NOW."""
 
 
 class DueQueries(NamedTuple):
@@ -29,10 +29,11 @@ class DueQueries(NamedTuple):
     Attributes:
         refresh: The refresh.
         positions: The queries, int64 (n,).
-        begin: Whether it is their first refresh in the batch, at which all slots say all of their members.
-        end: The step of the refresh at which the slot says all of its members again; NEVER in this batch.
-        seen: The last step whose records count: that of the refresh for queries that are computed again in
-            each step, else the one before.
+        begin: Whether this is their first refresh in the batch, at which all slots send all of their members.
+        end: The step of the next refresh, at which the slot sends all of its members again; NEVER if the
+            batch has none.
+        seen: The last step whose records count: the step of the refresh for queries that are recomputed in
+            each step, else the step before.
     """
 
     refresh: Refresh
@@ -43,13 +44,13 @@ class DueQueries(NamedTuple):
 
 
 class QueryTimings(NamedTuple):
-    """When each query of a table is looked at, (queries,) each.
+    """When each query of a table is refreshed, (queries,) each.
 
     Attributes:
-        recomputed: Whether it is computed again in each step, bool; such a query has no SYNC.
+        recomputed: Whether it is recomputed in each step, bool; such a query has no SYNC.
         sync_us: SYNC, int64; -1 for none.
         windows_us: WINDOW, int64; -1 for none.
-        compared: What queries compare with NOW beside their conditions, and the durations added to it, µs.
+        compared: Expressions outside of conditions that are compared with NOW, and the durations added, µs.
     """
 
     recomputed: Array
@@ -59,7 +60,7 @@ class QueryTimings(NamedTuple):
 
 
 def timings_of_groups(forms: QueryForms, compared: Iterable[tuple[Expr, int]] = ()) -> QueryTimings:
-    """Return when aggregates are looked at; `compared` is what they compare with NOW beside their forms."""
+    """Return when aggregates are refreshed; `compared` has comparisons with NOW that are not in forms."""
     return QueryTimings(
         forms.durations(lambda spec: 1 if spec.each_step else None) > 0,
         forms.durations(lambda spec: spec.sync_us),
@@ -71,9 +72,9 @@ def timings_of_groups(forms: QueryForms, compared: Iterable[tuple[Expr, int]] = 
 class RefreshSchedule:
     """The refreshes of a batch, or of a piece of one.
 
-    Queries without SYNC that are computed again in each step are refreshed at the start of each tick, though
-    over what is stored after the step. All slots begin again at the first refresh of a batch. After it each
-    skips those at which its own members cannot have changed.
+    Queries without SYNC that are recomputed in each step are refreshed at the start of each tick, but over
+    the records stored after the step. At the first refresh of a batch all slots send all of their members
+    again. After it each slot skips the refreshes at which its own members cannot have changed.
     """
 
     def __init__(
@@ -106,9 +107,9 @@ class RefreshSchedule:
             yield DueQueries(refresh, due, refresh.step == begin, end, seen)
 
     def _refreshes(self, every_us: int, windows_us: Array, recomputed: bool) -> list[Refresh]:
-        """Return the refreshes at which members on this slot, or what they add up to, may have changed.
+        """Return the refreshes at which members on this slot, or their aggregates, may have changed.
 
-        The first one is always among them. If there is no other one, nothing has to be looked at.
+        The first refresh is always included. If it is the only one, no change instants are computed.
         """
         timing, closing = self._batch.timing, self._batch.clock.closing
         first = next_refresh(timing, every_us, timing.first, timing.last, closing)
@@ -127,5 +128,5 @@ class RefreshSchedule:
 
 @lru_cache(_KEPT)
 def compared_in(spec: AggregateSpec) -> tuple[tuple[Expr, int], ...]:
-    """Return what expressions over records compare with NOW, and the durations added to it."""
+    """Return what expressions over records compare with NOW, and the durations added to NOW."""
     return tuple(pair for expr in spec.over_records for pair in compared_with_now(expr))

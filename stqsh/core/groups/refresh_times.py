@@ -1,7 +1,7 @@
 """The instants at which queries with SYNC are refreshed: a function of the clock (language.md section 7).
 
-A refresh is at a multiple of the query's SYNC since the epoch; of several in a tick the last counts. In the
-closing step, the one after the end of all streams, it is at the step's start.
+Refreshes are at multiples of the query's SYNC since the epoch; of several in one tick only the last counts.
+In the closing step, the one after the end of all streams, the refresh is at the step's start.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ class Refresh(NamedTuple):
 
 
 def refreshes_since(timing: BatchTiming, every_us: int, instants: Array, closing: int = 0) -> list[Refresh]:
-    """Return the refreshes in a batch's steps that are the first at or after some instants, in order.
+    """Return the first refresh at or after each instant, within a batch's steps; distinct and in order.
 
     Args:
         timing: The steps.
         every_us: SYNC.
-        instants: When something changes, µs, int64 (n,).
-        closing: The closing step, 0 for none; its refresh is always among them.
+        instants: The instants of changes, µs, int64 (n,).
+        closing: The closing step, 0 for none; its refresh is always included.
     """
     begin, end = timing.at(timing.first), timing.at(timing.last + 1)
     within = instants[(instants >= begin) & (instants < end)]

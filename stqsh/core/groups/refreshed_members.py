@@ -1,4 +1,4 @@
-"""The members of queries at a refresh, of what is stored then, as of its instant; and how they change."""
+"""The members of queries at a refresh, as of its instant, and their changes from refresh to refresh."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from stqsh.core.queries.query_table import QueryTable
 from stqsh.spec.aggregate import AggregateSpec
 
 FIRST_PORTION = 1 << 14
-"""The number of queries whose members are found first."""
+"""The number of queries in the first portion."""
 
 PORTION = 1 << 23
-"""The number of members, about, that are found at a time; each takes some 100 bytes until it is added up."""
+"""The approximate number of members found at a time; each takes about 100 bytes until it is added up."""
 
 
 class ObjectsAsOf(BatchObjects):
-    """The objects of a batch that a refresh sees, present or not as of its instant."""
+    """The objects of a batch as a refresh sees them; its instant decides which are present."""
 
     def __init__(self, objects: BatchObjects, due: DueQueries) -> None:
         self.table, self.rows, self.stored = objects.table, objects.rows, objects.stored
@@ -73,11 +73,11 @@ class ObjectsAsOf(BatchObjects):
         return x, y
 
     def versions_after(self, objects: Array, steps: Array) -> Array:
-        """Return the version of each object that the refresh sees; `steps` are that of the refresh."""
+        """Return each object's version as the refresh sees it; each of `steps` is the step of the refresh."""
         return self._objects.versions_after(objects, np.full(len(objects), self._seen))
 
     def reasons(self, versions: Array, objects: Array, steps: Array) -> tuple[Array, Array]:
-        """Return why objects left and what to show, as of the instant; `steps` are that of the refresh."""
+        """Return why objects left, and what to show, as of the instant; each of `steps` is the refresh's."""
         why, show = reasons(np.maximum(versions, 0), steps, self.sources, self.timing), versions
         why[versions < 0] = LEFT
         if self.removals.why is not None:
@@ -86,7 +86,7 @@ class ObjectsAsOf(BatchObjects):
         return why, self.numbers.or_keys(show, objects)
 
     def are_too_old(self, versions: Array, window_us: Array) -> Array:
-        """Return whether versions are from before the windows, -1 for none; bool (n,)."""
+        """Return whether versions are older than their windows, -1 for no window; bool (n,)."""
         known = (versions >= 0) & (versions < self.versions) & (window_us >= 0)
         times = times_of(self, np.where(known, versions, 0)) if known.any() else np.zeros(len(versions))
         return known & (times < self._instant - window_us)
@@ -117,9 +117,9 @@ def context_as_of(
 
 
 class EventsAsOf(BatchObjects):
-    """The events of a batch, which leave answers at refreshes for the reasons that hold as of their instants.
+    """The events of a batch, with the reasons for leaving an answer as of the instants of refreshes.
 
-    Events stay as they are, so that the record of each is the same at all refreshes.
+    Events never change, so each has the same record at all refreshes.
     """
 
     def __init__(self, objects: BatchObjects, dues: Sequence[DueQueries]) -> None:
@@ -137,7 +137,7 @@ class EventsAsOf(BatchObjects):
         return why, self.numbers.or_keys(versions, objects)
 
     def are_too_old(self, versions: Array, ages_us: Array, steps: Array) -> Array:
-        """Return whether versions are older than some ages at refreshes, -1 for no such age; bool (n,)."""
+        """Return whether versions exceed ages at refreshes, given by step; -1 for no age; bool (n,)."""
         instants = self._instants[np.searchsorted(self._steps, steps)]
         known = (versions >= 0) & (ages_us >= 0)
         late: Array = known & (times_of(self, np.maximum(versions, 0)) < instants - ages_us)
@@ -165,7 +165,7 @@ class RefreshedMembers:
         return self.context.distances(query, versions, self.refresh.step)
 
     def of(self, positions: Array, window_us: Array) -> MemberChanges:
-        """Return the members of queries, which all come.
+        """Return the members of queries, all as members that come.
 
         Args:
             positions: The positions of the queries.
@@ -179,7 +179,7 @@ class RefreshedMembers:
         return MemberChanges(query, np.full(count, step), version, np.ones(count, np.int8))
 
     def in_portions(self, positions: Array, window_us: Array) -> Iterator[MemberChanges]:
-        """Yield the members of queries, of a few queries at a time, so that memory is bounded."""
+        """Yield the members of queries, some queries at a time, so that memory is bounded."""
         done, count = 0, FIRST_PORTION
         while done < len(positions):
             found = self.of(positions[done : done + count], window_us)
@@ -189,12 +189,12 @@ class RefreshedMembers:
             count = int(min(max(PORTION / each, 1.0), 4.0 * count))
 
     def groups(self, spec: AggregateSpec, members: MemberChanges) -> States | None:
-        """Return what members of queries of one spec add up to; None for nothing."""
+        """Return the groups of members of queries of one spec; None if there are none."""
         return self.deltas.of_members(spec, members, lasting=False)
 
 
 class _Spans(NamedTuple):
-    """Members of queries, and the numbers of the first refresh with them and the first without; (n,)."""
+    """Members of queries, and the numbers of the first refresh with each and the first without it; (n,)."""
 
     query: Array
     version: Array
@@ -205,11 +205,12 @@ class _Spans(NamedTuple):
 def member_changes(
     context: QueryContext, dues: Sequence[DueQueries], positions: Array, windows_us: Array
 ) -> MemberChanges | None:
-    """Return how members of queries over events change at the refreshes of one duration in a batch.
+    """Return the member changes of queries over events at all refreshes with one duration in a batch.
 
-    An event stays where it is, so it is a member from the first refresh that sees it to the last one before
-    it expires or leaves the window. All refreshes together cost what changes. At the refresh after the last
-    one, if there is one in the batch, all members go: a later piece may find them in another way.
+    Idea: an event never moves, so it is a member in one run of refreshes: from the first refresh that sees it
+    to the last one before it expires or leaves the window. A comparison with NOW may cut a run into several.
+    Cost: the changes, not the members at each refresh. At the refresh after the last one, if the batch has
+    one, all members leave, because a later piece may find them in another way.
 
     Args:
         context: The context of the batch.
@@ -218,7 +219,7 @@ def member_changes(
         windows_us: The WINDOW of each query of the table by position, µs; -1 for none.
 
     Returns:
-        The changes; None where records take the place of others, or where there are too many to look at.
+        The changes; None if records replace others, or if there are too many members.
     """
     arrivals, since = _all_arrivals(context.batch.objects)
     if arrivals is None or len(arrivals.new) * len(positions) > PORTION:
@@ -255,9 +256,9 @@ def _spans(
     instants: Array,
     windows_us: Array,
 ) -> _Spans:
-    """Return at which refreshes, as of some instants, the events of pairs are present and in the windows.
+    """Return during which refreshes, as of their instants, events of pairs are present and in the windows.
 
-    `begin` has the first refresh that sees each of the arrivals.
+    `begin` has the number of the first refresh that sees each arrival.
     """
     times, windows = times_of(context.batch.objects, arrivals.new)[pairs.event], windows_us[pairs.query]
     report, begin = context.batch.timing.report, begin[pairs.event]
@@ -274,24 +275,22 @@ def _spans(
 
 
 def _while_they_hold(context: QueryContext, spans: _Spans, instants: Array) -> _Spans:
-    """Return the parts of spans in which conditions, which compare with NOW, hold."""
+    """Return the parts of spans in which the conditions, which read NOW, hold."""
     lengths = spans.end - spans.begin
     owner = np.repeat(np.arange(len(lengths)), lengths)
     number = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths - spans.begin, lengths)
     query, version = spans.query[owner], spans.version[owner]
     hold = context.conditions.hold_as_of(query, version, instants[number])
-    follows = np.zeros(
-        len(owner) + 1, np.bool_
-    )  # whether it holds at a refresh and the one before, of one span
+    follows = np.zeros(len(owner) + 1, np.bool_)  # holds at this and the previous refresh of a span
     follows[1:-1] = hold[1:] & hold[:-1] & (owner[1:] == owner[:-1])
     begins, ends = np.flatnonzero(hold & ~follows[:-1]), np.flatnonzero(hold & ~follows[1:])
     return _Spans(query[begins], version[begins], number[begins], number[ends] + 1)
 
 
 def _all_arrivals(objects: BatchObjects) -> tuple[Transitions | None, Array]:
-    """Return all events of a batch and from before it as arrivals, and the step after which each is seen.
+    """Return all events, stored and of the batch, as arrivals, and the step after which each is seen.
 
-    There are none where a record takes the place of another one, or goes to another slot.
+    The arrivals are None if a record replaces another one or moves to another slot.
     """
     events, first = objects.events, objects.timing.first
     new = np.flatnonzero((events.new >= 0) & (events.new != events.old))

@@ -1,8 +1,9 @@
-"""What fixed regions hold at a refresh, added up region by region without a list of their members.
+"""Aggregates of fixed regions at a refresh, added up region by region without a list of their members.
 
-All records are put in the order of a grid once, and each region reads those of its cells: some 10 ns a
-member, a twentieth of what a list of members costs. Sums are exact, so it does not show which way was taken.
-The others are regions that move, DISTANCE, approximate TOPK, and conditions that few queries share.
+Idea: sort all records once by the cells of a grid; each region then reads the records of its cells. Cost:
+about 10 ns a member, a twentieth of the cost with a list of members. Sums are exact, so both ways give the
+same results. Lists are still used for moving regions, DISTANCE, approximate TOPK, and conditions that few
+queries share.
 """
 
 from __future__ import annotations
@@ -53,22 +54,22 @@ CROWD, SHARE, _LOTS = 32, 0.2, 16
 this share of the box around them, and if it is among this many most frequent ones."""
 
 ROWS = 1 << 18
-"""About how many rows of groups are made at a time."""
+"""The approximate number of rows of groups in a portion."""
 
 _RECORDS, _CELLS, _MOST = 8, 64, 1024
-"""Cells: one for this many records, at most this many for each region, and for each direction."""
+"""The grid: records per cell, the most cells per region, and the most cells in each direction."""
 
 _SAMPLE = 4096
-"""About how many regions say where the grid is."""
+"""The approximate number of sampled regions that determine the place of the grid."""
 
 _LISTED = frozenset({"distinct", "topk"})
-"""Functions for which all values count."""
+"""Functions that need all values."""
 
 _TOTALS = 1 << 22
-"""The most totals of all groups that a region is given room for."""
+"""The most totals, over all groups, for which a region gets memory."""
 
 _ARGUMENTS = 30
-"""The most arguments."""
+"""The most arguments of a query."""
 
 
 class _Argument(NamedTuple):
@@ -78,7 +79,7 @@ class _Argument(NamedTuple):
         value: The expression.
         counted: The measure that names the number of its values.
         summed: The measure that names its sum, -1 for none.
-        extreme: The measure whose extreme it is, alone; -1 for none.
+        extreme: The MIN or MAX measure that this entry is for; -1 if it is for a count or sum.
     """
 
     value: Expr
@@ -95,11 +96,11 @@ class RegionTallies:
         self._queries = members.context.queries
 
     def of(self, spec: AggregateSpec, positions: Array) -> Generator[States, None, Array]:
-        """Yield what members of queries, all of one spec, add up to, and return the queries left to others.
+        """Yield the groups of queries, all of one spec; return the queries that need lists of members.
 
         Args:
-            spec: What the queries compute.
-            positions: Their positions, ascending, int64 (n,); those with keywords are not among them.
+            spec: The spec of the queries.
+            positions: Their positions, ascending, int64 (n,); queries with keywords are excluded.
         """
         queries = self._queries
         if not adds_up(spec):
@@ -114,7 +115,7 @@ class RegionTallies:
         return np.sort(np.concatenate(left))
 
     def _lots(self, positions: Array) -> Iterator[tuple[Array, bool]]:
-        """Yield queries of one condition, and whether that is evaluated over all records."""
+        """Yield lots of queries with one condition, and whether to evaluate it over all records."""
         context, queries = self._members.context, self._queries
         lots = equal_conditions(queries, context.conditions, positions)
         sizes = np.bincount(lots)
@@ -129,12 +130,12 @@ class RegionTallies:
         yield positions[~is_plain[lots] & ~np.isin(lots, frequent)], False
 
     def _lot(self, spec: AggregateSpec, positions: Array) -> Generator[States, None, bool]:
-        """Yield what members of queries of one condition add up to; return whether that could be done."""
+        """Yield the groups of queries with one condition; return False if there is no room for the groups."""
         boxes = self._members.context.boxes(positions, self._step)
         records = self._records(spec, positions, boxes)
         if not len(records.x):
             return True
-        # Each query's share of the records, which are put in order of place once for all of them.
+        # Sorting the records by place is done once for all queries, so each query counts a share of it.
         self._queries.tested[positions] += 1 + len(records.x) // len(positions)
         side = isqrt(min(len(records.x) // _RECORDS, _CELLS * len(positions)))
         frame = _frame(boxes, max(side, 1))
@@ -161,7 +162,7 @@ class RegionTallies:
         return TallyRegions(boxes, circles, context.planar, self._queries.area[positions], areas)
 
     def _records(self, spec: AggregateSpec, positions: Array, boxes: Array) -> ObjectPlaces:
-        """Return the records that any of the queries may hold."""
+        """Return the records in the box around all queries that lie in WINDOW and satisfy the condition."""
         members = self._members
         found = members.objects.around(_around(boxes))
         if spec.window_us is not None:
@@ -175,7 +176,7 @@ class RegionTallies:
     def _terms(
         self, spec: AggregateSpec, versions: Array, placed: PlacedRecords, most: int
     ) -> GroupTerms | None:
-        """Return what records add to groups; None if there is no room for all groups at once."""
+        """Return the contributions of records to groups; None if there is no room for all groups at once."""
         members, arguments = self._members, _arguments(spec.measures)
         groups = number_groups(_group_columns(members, spec, versions), len(versions))
         wanted = dict.fromkeys(one.argument for one in spec.measures if one.argument is not None)
@@ -208,7 +209,8 @@ def _around(boxes: Array) -> Box:
 def _frame(boxes: Array, side: int) -> GridFrame:
     """Return a grid over boxes with about `side` ** 2 cells that are in use.
 
-    They are higher than wide: the records of a row of cells are one run, of which only the ends are tested.
+    Cells are higher than wide, because the records of a row of cells are one run, of which only the ends are
+    tested.
     """
     some, columns = boxes[:: -(-len(boxes) // _SAMPLE)], min(2 * side, _MOST)
     frame = lattice_over(some[:, 0::2].ravel(), some[:, 1::2].ravel(), columns)
@@ -223,7 +225,7 @@ def _are_dense(boxes: Array) -> bool:
 
 
 def adds_up(spec: AggregateSpec) -> bool:
-    """Return whether measures are made of what records bring, one by one, whichever query has them."""
+    """Return whether a record contributes the same to all queries, and there are not too many arguments."""
     functions = {measure.function for measure in spec.measures}
     is_far = any(expr is not None and has_node(expr, DistanceExpr) for expr in spec.over_records)
     is_about = spec.error > 0 and "topk" in functions
@@ -231,7 +233,7 @@ def adds_up(spec: AggregateSpec) -> bool:
 
 
 def _arguments(measures: tuple[Measure, ...]) -> list[_Argument]:
-    """Return the arguments of measures, each once."""
+    """Return the distinct arguments of measures."""
     found = []
     for j, measure in enumerate(measures):
         if measure.argument is None or measure.function in _LISTED:
@@ -246,7 +248,7 @@ def _arguments(measures: tuple[Measure, ...]) -> list[_Argument]:
 
 
 def _group_columns(members: RefreshedMembers, spec: AggregateSpec, versions: Array) -> list[Any]:
-    """Return the values of GROUP BY; those of plain columns of texts are coded already."""
+    """Return the values of GROUP BY; plain text columns are dictionary-encoded."""
     coded = {
         group.value: column
         for group in spec.groups
@@ -260,7 +262,7 @@ def _group_columns(members: RefreshedMembers, spec: AggregateSpec, versions: Arr
 
 
 def _tallied(placed: PlacedRecords, terms: RecordTerms, regions: TallyRegions) -> Iterator[TallyRows]:
-    """Yield the rows of regions in portions, so that they take bounded memory."""
+    """Yield the rows of regions in portions, so that memory is bounded."""
     begin, room = 0, max(ROWS, terms.groups)
     while begin < len(regions.boxes):
         begin, rows = tally_regions(placed, terms, regions, begin, room)
@@ -281,7 +283,7 @@ def _states(by: pa.Table, terms: GroupTerms, rows: TallyRows, listed: list[pa.Ta
 
 
 def _values(extremes: RankedExtremes, found: Array) -> pa.Table:
-    """Return the extreme of each row, as if it occurred once."""
+    """Return the extreme of each row as a value that occurs once."""
     at = np.flatnonzero(found)
     place: Any = pa.array(found[at] - 1)
     once = np.ones(len(at), np.int64)

@@ -1,4 +1,4 @@
-"""What records add to the totals of their groups at a refresh, in the order in which regions find them."""
+"""Contributions of records to the totals of groups at a refresh, in the order in which regions read them."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from stqsh.core.kernels.groups.region_tallies import (
 from stqsh.core.kernels.jit import frozen
 
 _LIMB, _UNITS = 32, 32 * UNIT_PLACE
-"""The bits of a limb of a sum, and the one that counts units."""
+"""The bits of a limb of a sum, and the bit that counts units."""
 
 _WORDS, _WIDEST = 24, 128
-"""About this many totals are in words; a sum takes words if its values differ by at most this many bits."""
+"""The approximate number of totals in words, and the most bits that the values of a sum in words span."""
 
 _NOTHING = np.empty(0, np.int64)
 
 
 class RankedExtremes(NamedTuple):
-    """The values of a MIN or MAX: the total with which of them it is, 1 more than its place, 0 for none."""
+    """The values of a MIN or MAX measure, and the total that selects one: its place plus 1, 0 for none."""
 
     measure: int
     column: int
@@ -50,14 +50,14 @@ class RankedExtremes(NamedTuple):
 
 
 class GroupTerms(NamedTuple):
-    """What records add to groups.
+    """The contributions of records to groups.
 
     Attributes:
-        terms: What they add to totals.
+        terms: The contributions to totals.
         names: The names of the totals.
-        same: The names of totals that are the number of records, as no argument is NULL.
-        extremes: Those of them that are extremes.
-        listed: The measures of which all values count.
+        same: The names of totals that equal the number of records, because no argument is NULL.
+        extremes: The totals that are extremes.
+        listed: The measures that need all values.
         keys: The keys of the groups.
     """
 
@@ -70,12 +70,12 @@ class GroupTerms(NamedTuple):
 
 
 class _Word(NamedTuple):
-    """What records add to a total; or the values of a sum, whole numbers or the bits of doubles.
+    """The contributions of records to a total, or to a sum, as whole numbers or the bits of doubles.
 
     Attributes:
         name: The name of the total, or of the sum.
         values: int64 (n,).
-        low, high: The bits that the values of a sum reach, from the lowest to the one above the highest.
+        low, high: The range of bits of a sum's values: the lowest bit, and one above the highest.
         is_sum: Whether it is a sum.
         is_double: Whether the values are doubles.
     """
@@ -89,9 +89,9 @@ class _Word(NamedTuple):
 
 
 class _Value(NamedTuple):
-    """Values of records that are not among the words: what is wanted of them, and the names of its totals.
+    """Values of records that are not packed into words: how to aggregate them, and the names of the totals.
 
-    `low` is the place of the first of these.
+    `low` is the place of the first total.
     """
 
     names: list[str]
@@ -101,7 +101,7 @@ class _Value(NamedTuple):
 
 
 class Summands:
-    """Collects what records, by number, add to totals beside their own number."""
+    """Collects the contributions of records to totals, except the number of records."""
 
     def __init__(self) -> None:
         self._words, self._values = list[_Word](), list[_Value]()
@@ -109,7 +109,7 @@ class Summands:
         self._same = list[str]()
 
     def count(self, name: str, column: Any) -> None:
-        """Add the number of the values of an argument."""
+        """Count the values of an argument that are not NULL."""
         if column.null_count:
             there = column.is_valid().to_numpy(zero_copy_only=False)
             self._words.append(_Word(name, there.astype(np.int64)))
@@ -117,7 +117,7 @@ class Summands:
             self._same.append(name)
 
     def sum(self, name: str, column: Any) -> None:
-        """Add the sum of an argument."""
+        """Sum an argument."""
         if pa.types.is_integer(column.type):
             wholes: Any = _without_nulls(column.cast(pa.int64()), 0)
             values = wholes.to_numpy(zero_copy_only=False)
@@ -129,7 +129,7 @@ class Summands:
             self._add_sum(_Word(name, values, *double_bits(frozen(values)), is_sum=True, is_double=True))
 
     def _add_sum(self, word: _Word) -> None:
-        """Add a sum to the words, or to the values if it takes many words or there are many already."""
+        """Add a sum to the words, or to the values if it spans too many bits or there are too many words."""
         if word.low >= word.high:
             return
         if word.high - word.low <= _WIDEST and len(self._words) < _WORDS:
@@ -142,21 +142,21 @@ class Summands:
         self._values.append(_Value(names, word.values, DOUBLE if word.is_double else WHOLE, low))
 
     def extreme(self, measure: int, function: str, column: Any) -> None:
-        """Add the greatest or the least value of an argument."""
+        """Find the greatest or least value of an argument."""
         values, keys = _ranked(column, function)
         self._values.append(_Value([f"x{measure}"], values, GREATEST))
         self._extremes.append((measure, keys))
 
     @property
     def width(self) -> int:
-        """The number of totals, about."""
+        """The approximate number of totals."""
         limbs = sum((word.high - word.low) // _LIMB + 4 if word.is_sum else 1 for word in self._words)
         return 1 + limbs + sum(len(value.names) for value in self._values)
 
     def terms(self, groups: Groups, listed: list[ListedMeasure], order: PlaceOrder, most: int) -> GroupTerms:
-        """Return all that records add, put in an order, with the groups and listed values.
+        """Return all contributions, put in an order, with the groups and listed values.
 
-        `most` is a number of members that no region exceeds.
+        `most` is an upper bound of the number of members of a region.
         """
         layout, count = _Layout(most), len(groups.ids)
         layout.add(_Word("n", _NOTHING))
@@ -180,7 +180,10 @@ class Summands:
 
 
 class _Layout:
-    """Puts what records add into words of 64 bits, such that no part of a word can reach the next.
+    """Packs contributions of records into words of 64 bits, so that one addition adds several totals.
+
+    Invariant: each field has enough spare bits for the sum over `most` members, so that no field overflows
+    into the next.
 
     Attributes:
         names: The names of the totals.
@@ -188,13 +191,17 @@ class _Layout:
     """
 
     def __init__(self, most: int) -> None:
-        self._more = most.bit_length()  # the bits by which a sum may be wider than what is added
+        self._more = most.bit_length()  # the bits by which a sum may be wider than its terms
         self.names, self.words = list[str](), 0
         self._used = list[int]()
         self._rows = list[tuple[int, ...]]()
 
     def add(self, word: _Word) -> slice:
-        """Find room for a total, or for the digits of a sum; return which of the fields these are."""
+        """Reserve fields for a total, or for the digits of a sum; return the slice of these fields.
+
+        A wide sum is split into digits of at most `every` bits. Each digit, with spare bits and a sign, is
+        put into the first word that has room.
+        """
         begin, column, every = len(self._rows), len(self.names), WORD_BITS - 1 - self._more
         bits, position, limbs, room = word.high - word.low, word.low % _LIMB, 0, 0
         digits = [min(every, bits - done) for done in range(0, bits, every)]
@@ -220,12 +227,12 @@ class _Layout:
 
 
 def _without_nulls(column: Any, value: float) -> Any:
-    """Return a column with a value in place of NULL; it is not copied if it has none."""
+    """Replace NULL by a value; a column without NULL is not copied."""
     return column.fill_null(value) if column.null_count else column
 
 
 def _ranked(column: Any, function: str) -> tuple[Array, pa.BinaryArray]:
-    """Return the place of each value from 1 on, the wanted extreme last, 0 for NULL; and the values' keys."""
+    """Rank values from 1 on, the wanted extreme last, 0 for NULL; return the ranks and the sorted keys."""
     coded: Any = column.dictionary_encode()
     keys = encode_keys([coded.dictionary])
     rising = pc.sort_indices(keys).to_numpy()

@@ -1,4 +1,4 @@
-"""How often values of measures occur in regions at a refresh: for COUNT(DISTINCT …) and TOPK."""
+"""Counts of the values of measures in regions at a refresh, for COUNT(DISTINCT …) and TOPK."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from stqsh.spec.aggregate import Measure
 
 
 class ListedMeasure(NamedTuple):
-    """A measure of which all values count: its number, the values of records, and their keys, ascending."""
+    """A measure that needs all values: its number, the values of records, and their keys, ascending."""
 
     measure: int
     listed: RecordValues
@@ -36,7 +36,7 @@ class ListedMeasure(NamedTuple):
 
 
 def listed_measure(number: int, measure: Measure, column: Any, order: PlaceOrder) -> ListedMeasure:
-    """Return the values of a measure for records that are put in an order."""
+    """Return the values of a measure for records, put in a given order."""
     there = column.is_valid().to_numpy(zero_copy_only=False)
     found = value_lists(measure, column.filter(pa.array(there)))
     place, keys = _in_order(encode_keys([found.distinct]))
@@ -51,7 +51,7 @@ def listed_measure(number: int, measure: Measure, column: Any, order: PlaceOrder
 
 
 def _in_order(keys: pa.BinaryArray) -> tuple[Array, pa.BinaryArray]:
-    """Return the place of each key among all in their order, int32, and those."""
+    """Return the rank of each key, int32, and the sorted keys."""
     order = pc.sort_indices(keys)
     place = np.empty(len(keys), np.int32)
     place[order.to_numpy()] = np.arange(len(keys), dtype=np.int32)
@@ -65,7 +65,7 @@ def values_of_rows(
     regions: TallyRegions,
     rows: TallyRows,
 ) -> pa.Table:
-    """Return how often the values of a measure occur in the rows of regions, a table of `VALUES`."""
+    """Count the values of a measure in the rows of regions; return a table of `VALUES`."""
     if not one.listed.values:
         return VALUES.empty_table()
     begin, end = int(rows.region[0]), int(rows.region[-1]) + 1

@@ -1,8 +1,8 @@
-"""Queries that ask for the same: their members are found, and added up, once for all of them.
+"""Equal queries: their members are found and added up once for all of them.
 
 A dashboard that many people open registers the same SELECT many times. Queries are equal here if their
-regions, conditions, and what they compute are so. Those with keywords have an index of their own, and stay
-apart.
+regions, conditions and specs are equal. Queries with keywords are never shared, because they have their own
+index.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 class SharedQueries:
-    """Queries of a table by their positions, those that are equal together.
+    """Queries of a table by position, in lots of equal queries.
 
     Attributes:
-        first: a query of each lot of equal ones, by position, ascending, int64 (lots,).
+        first: The first query of each lot, by position, ascending, int64 (lots,).
     """
 
     def __init__(
         self, queries: FormedQueries, conditions: QueryConditions, positions: Array, apart: Array
     ) -> None:
-        """Find out which queries are equal.
+        """Find the lots of equal queries.
 
         Args:
-            queries: the table.
-            conditions: their conditions.
-            positions: the queries, ascending, int64 (n,).
-            apart: those that stay apart, bool (n,).
+            queries: The table.
+            conditions: Their conditions.
+            positions: The queries, ascending, int64 (n,).
+            apart: Which queries are not shared, bool (n,).
         """
         columns = (_bits(queries.array(name)[positions]) for name in _COLUMNS)
         lot = _lots(chain(columns, _constants(queries, conditions, positions)), apart)
@@ -53,11 +53,11 @@ class SharedQueries:
         self.first: Array = positions[order[begin]]
 
     def spread(self, states: States, among: Array | None = None) -> States | None:
-        """Return states of the first of each lot as those of all queries; None for none.
+        """Copy the states of the first query of each lot to all of its queries; None if there are none.
 
         Args:
-            states: the states, for queries of `first`.
-            among: which of the queries get them, bool (n,); all if None.
+            states: The states, for queries of `first`.
+            among: Which of the queries get them, bool (n,); all if None.
         """
         if among is None and len(self.first) == len(self._ids):
             return states
@@ -83,7 +83,7 @@ class SharedQueries:
 
 
 def taken_back(states: States, step: int) -> States:
-    """Return states as what is taken away again in a step."""
+    """Return the negation of states, as of a step."""
     by = states.by.set_column(1, "step", pa.array(np.full(states.by.num_rows, step)))
     names = states.totals.column_names
     totals = pa.table({name: pa.array(-states.totals[name].to_numpy()) for name in names})
@@ -92,7 +92,7 @@ def taken_back(states: States, step: int) -> States:
 
 
 def equal_conditions(queries: QueryTable, conditions: QueryConditions, positions: Array) -> Array:
-    """Return a number for the condition of each query, given by position, int64 (n,), from 0 on."""
+    """Number the distinct conditions of queries, given by position, from 0 on; int64 (n,)."""
     columns = chain([_bits(queries.template[positions])], _constants(queries, conditions, positions))
     return _lots(columns, np.zeros(len(positions), np.bool_))
 
@@ -102,12 +102,14 @@ def _lots(columns: Iterable[Array], apart: Array) -> Array:
 
     Args:
         columns: What distinguishes queries, as bits, uint64 (n,) each.
-        apart: Those that stay apart, bool (n,).
+        apart: Which queries are not shared, bool (n,).
     """
     bits, mixed = [one for one in columns if (one != one[:1]).any()], np.zeros(len(apart), np.uint64)
     for column in bits:
         mixed = (mixed ^ column) * _FACTOR
         mixed ^= mixed >> np.uint64(29)
+    # Hashes only propose equal queries: each is compared with the first of its hash, and stays alone if
+    # they differ. So a collision costs sharing, never correctness.
     like = first_alike(frozen(mixed))
     alone = apart | apart[like]
     for column in bits:
@@ -136,7 +138,7 @@ def _bits(values: Array) -> Array:
 
 
 def _repeated(begin: Array, end: Array) -> tuple[Array, Array]:
-    """Return the owner of each number of ranges, and the number, int64 (n,) both."""
+    """List the numbers of ranges; return the range of each number, and the numbers, both int64 (n,)."""
     lengths = end - begin
     owner = np.repeat(np.arange(len(lengths)), lengths)
     return owner, np.repeat(begin - (np.cumsum(lengths) - lengths), lengths) + np.arange(len(owner))

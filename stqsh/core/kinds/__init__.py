@@ -1,4 +1,4 @@
-"""The query kinds, one module each, and those that packages add; `KINDS` is the only place that has them all.
+"""The query kinds, one module each, and those that packages add; only `KINDS` lists them all.
 
 `stqsh.core.contract.query_kind` describes what a kind implements.
 """
@@ -26,7 +26,7 @@ log = logging.getLogger("stqsh.extensions")
 
 
 def _added() -> list[QueryKind]:
-    """Return the kinds that packages add; one that cannot be loaded is logged, and is missing."""
+    """Return the kinds that packages add; a kind that cannot be loaded is logged and skipped."""
     found: list[QueryKind] = []
     for name in extensions.extension_names(extensions.KINDS):
         try:
@@ -58,9 +58,9 @@ KINDS: dict[str, QueryKind] = {
         RecordsKind(),
     )
 }
-"""The kinds by the name that a query's spec gives in "kind"."""
+"""The kinds by name, which is "kind" in a query's spec."""
 
 
 def missing_kinds(names: Iterable[str]) -> list[str]:
-    """Return which of some kinds are not here: the package that adds them is missing, or cannot be loaded."""
+    """Return the unknown kinds among names: the package that adds them is missing or cannot be loaded."""
     return sorted(set(names) - KINDS.keys())

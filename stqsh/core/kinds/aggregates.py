@@ -49,13 +49,13 @@ _BY_PLACE = (
 _BY_LIST = "the members of the region are listed one by one, and then added up"
 
 _QUERIES_A_REFRESH = 4
-"""For up to this many queries for each refresh, the changes of members are found instead of all members."""
+"""Up to this many queries per refresh, changes of members are computed instead of all members."""
 
 
 class AggregateQueries(FormedQueries):
     """Aggregate queries."""
 
-    stays = ArraySpec(np.bool_)  # whether a member that stays may change its groups
+    stays = ArraySpec(np.bool_)  # whether a member that stays may change the groups
 
 
 class AggregateLogic(QueryLogic):
@@ -81,18 +81,18 @@ class AggregateLogic(QueryLogic):
         self.queries.stays[positions] = ~new.spread(counts, np.bool_)
 
     def retire(self, positions: Array, steps: Array, why: int) -> None:
-        """Remove queries; Aggregate takes back their rows."""
+        """Remove queries; Aggregate retracts their rows."""
         self._marks.retire(self.queries.id[positions], steps, why)
         super().retire(positions, steps, why)
         self._regions.note_removal(why, self.queries.stays, _following(self._forms))
 
     def pause(self, positions: Array) -> None:
-        """Say nothing more of queries, so that Aggregate keeps what was sent."""
+        """Send nothing more for queries, so that Aggregate keeps their answers."""
         del positions
         self._regions.note_change()
 
     def alter(self, positions: Array, new: NewQueries) -> None:
-        """Give queries other regions; the groups of active ones begin again at Aggregate."""
+        """Replace the regions of queries; Aggregate computes the groups of active ones anew."""
         self._regions.relocate(positions, new)
 
     def rescale(self) -> Array:
@@ -102,7 +102,7 @@ class AggregateLogic(QueryLogic):
         return active
 
     def on_events(self, begun: Array) -> None:
-        """Find out how members change, and the members of queries that begin."""
+        """Compute how members change, and the members of queries that begin."""
         queries, first = self.queries, self.batch.timing.first
         follows = _following(self._forms)
         if not self._regions.prepare(begun, queries.stays, follows):
@@ -121,14 +121,14 @@ class AggregateLogic(QueryLogic):
         return group_chunks(self.batch, AGGREGATE.name, self._marks, self._found)
 
     def _follow(self, follows: Array, begun: Array) -> None:
-        """Find out how the members of queries that follow every step change; some begin."""
+        """Compute the member changes of queries that follow every step, some of which begin."""
         queries, first = self.queries, self.batch.timing.first
         since = np.where(follows, first - 1, NEVER)
         since[begun] = first
         context = self._regions.context(queries.stays)
         pairs, events = match(context, self._regions.index, QueryLifetimes(since, queries.until))
         count_pairs(pairs, queries.tested, queries.matched)
-        # Only centres that stand still have distances here, so any step will do; NOW is in none of them.
+        # DISTANCE is read only from fixed centres here, so any step will do; no record is compared with NOW.
         deltas = GroupDeltas(
             self._regions.conditions,
             self.batch.objects.versions,
@@ -154,7 +154,7 @@ class AggregateLogic(QueryLogic):
                 yield found
 
     def _refreshed(self, schedule: RefreshSchedule) -> Iterator[States]:
-        """Yield the groups of queries at their refreshes, and take them back at the next one."""
+        """Yield the groups of queries at their refreshes, and retract them at the next one."""
         for dues in map(list, schedule.by_duration()):
             for due in dues:
                 if due.begin:
@@ -173,10 +173,11 @@ class AggregateLogic(QueryLogic):
             )
 
     def _of_changes(self, dues: list[DueQueries]) -> Array:
-        """Return the queries of which it is best to find out how members change from refresh to refresh.
+        """Return the queries for which computing member changes from refresh to refresh is fastest.
 
-        They are queries over events with fixed regions, unless they are many for few refreshes: then they are
-        added up region by region. NOW changes values by itself, and approximate sums depend on the order.
+        These are queries over events with fixed regions. If there are many queries for few refreshes, adding
+        up their members region by region is faster. Queries that read NOW do not qualify, because it changes
+        values without a record; approximate aggregates do not, because they depend on the order.
         """
         none, spec = np.empty(0, np.int64), self.batch.spec
         if len(dues) < 2 or not spec.is_event or spec.keeps_none or dues[0].seen == dues[0].refresh.step:
@@ -188,7 +189,7 @@ class AggregateLogic(QueryLogic):
         return at if len(at) <= _QUERIES_A_REFRESH * len(dues) else none
 
     def _changes(self, context: QueryContext, changes: MemberChanges, after: int) -> Iterator[States]:
-        """Yield how changes of members change groups."""
+        """Yield the group changes that member changes cause."""
         timing = self.batch.timing
         if after < NEVER:
             timing = timing._replace(last=after)
@@ -203,7 +204,7 @@ class AggregateLogic(QueryLogic):
                 yield found
 
     def _one_by_one(self, dues: list[DueQueries], schedule: RefreshSchedule) -> Iterator[States]:
-        """Yield the groups of queries at each refresh by itself."""
+        """Yield the groups of queries, computing each refresh separately."""
         for due in dues:
             if not len(due.positions):
                 continue
@@ -219,7 +220,7 @@ class AggregateLogic(QueryLogic):
                 yield from (one for one in both if one is not None)
 
     def _members(self, members: RefreshedMembers, positions: Array, windows_us: Array) -> Iterator[States]:
-        """Yield what members of queries add up to at a refresh: region by region, or else as a list."""
+        """Yield the groups of queries at a refresh, from their regions or else from lists of members."""
         tallies, is_keyworded = RegionTallies(members), self._keyworded(positions)
         listed = [positions[is_keyworded]]
         for spec, chosen in self._forms.among(positions[~is_keyworded]):
@@ -242,9 +243,9 @@ class AggregateLogic(QueryLogic):
 
 
 class AggregateKind(MergingKind):
-    """What the members of a region add up to, by group.
+    """Aggregates of the members of a region, by group.
 
-    Slots say by how much each group changes in each step; Aggregate adds that up and shows the groups.
+    Slots send the difference of each group in each step; Aggregate adds these up and shows the groups.
     """
 
     name = AGGREGATE.name
@@ -262,11 +263,11 @@ class AggregateKind(MergingKind):
         return True
 
     def merge(self, batch: MergeInput) -> MergedUpdates:
-        """Add up what the slots say, and return the changes of the answers."""
+        """Add up the slots' differences, and return the changes of the answers."""
         return merge_groups(batch)
 
     def explain(self, given: ExplainInput) -> KindExplanation:
-        """Return what EXPLAIN shows of an aggregate: its members are found as a range query's are."""
+        """Return what EXPLAIN shows of an aggregate: its members are found as for a range query."""
         found = RangeKind().explain(given)
         spec = getattr(given.spec, "aggregates", None)
         about = "hash aggregate"
@@ -285,7 +286,7 @@ def _changed(
     pairs: CandidatePairs,
     events: Transitions,
 ) -> Iterator[States]:
-    """Yield how pairs of events and queries change groups."""
+    """Yield the group changes that pairs of events and queries cause."""
     if not len(pairs.query):
         return
     for spec, mine in forms:

@@ -1,7 +1,7 @@
-"""Aggregates of members that dwell: one counts once it has stayed in, until it has stayed out as long.
+"""Aggregates with DWELL: an object counts once it has stayed in for DWELL, until it has stayed out as long.
 
-Members are the objects that a range query with DWELL has sent. Only the result differs: each slot says by how
-much its members change groups, as for other aggregates.
+The members that count are those that a range query with DWELL would have sent. Only the result differs: each
+slot sends the differences that its members cause in groups, as for other aggregates.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class DwellingAggregateLogic(RangeLogic):
         self._forms.add(positions, new, self._marks, self.batch.timing.first)
 
     def retire(self, positions: Array, steps: Array, why: int) -> None:
-        """Remove queries; Aggregate takes back their rows."""
+        """Remove queries; Aggregate retracts their rows."""
         self._marks.retire(self.queries.id[positions], steps, why)
         super().retire(positions, steps, why)
 
@@ -69,7 +69,7 @@ class DwellingAggregateLogic(RangeLogic):
         return group_chunks(self.batch, DWELLING_AGGREGATE.name, self._marks, self._found)
 
     def _emit(self, context: QueryContext, updates: list[QueryUpdates], since: Array) -> None:
-        """Say how members that come, leave or have new records change groups."""
+        """Compute the group changes caused by members that come, leave or have new records."""
         first, queries, batch = self.batch.timing.first, self.queries, self.batch
         starting = np.setdiff1d(self.begun, self._rescaled_positions)
         self._marks.add(queries.id[starting[queries.until[starting] > first]], first, BEGIN)
@@ -77,7 +77,7 @@ class DwellingAggregateLogic(RangeLogic):
         everyone = np.ones(len(queries), np.bool_)
         held = held_before(context, self._dwell, everyone, since, self._rescaled)
         changes = self._member_changes(context, held, self._dwell.lasting(context, updates))
-        # Only centres that stand still have distances here, so any step will do; NOW is in none of them.
+        # DISTANCE is read only from fixed centres here, so any step will do; no record is compared with NOW.
         distances = partial(context.distances, step=first)
         conditions, versions = self._regions.conditions, batch.objects.versions
         deltas = GroupDeltas(conditions, versions, batch.timing, queries.id, distances)
@@ -89,12 +89,12 @@ class DwellingAggregateLogic(RangeLogic):
     def _member_changes(
         self, context: QueryContext, held: AnswerMembers, lasting: QueryUpdates
     ) -> MemberChanges:
-        """Return how the members that count change.
+        """Return the changes of the members that count.
 
         Args:
             context: The context of the batch.
-            held: Those that count before the batch.
-            lasting: Those that come and leave in it. All that stay of queries that resume come again.
+            held: The members that count before the batch.
+            lasting: The members that come and leave in it. In resumed queries, members that stay come again.
         """
         objects, first = self.batch.objects, self.batch.timing.first
         query, obj = self._resumed
@@ -127,7 +127,7 @@ class DwellingAggregateLogic(RangeLogic):
         return MemberChanges(query, step, version, np.concatenate(signs))
 
     def _take_back(self, context: QueryContext, positions: Array, step: int, why: int) -> None:
-        """Forget what queries wait for and count."""
+        """Forget the waiting changes of queries and the members that count."""
         del context, step, why
         ids = self.queries.id[positions].tolist()
         self._dwell.pop_queries(ids)
@@ -135,7 +135,7 @@ class DwellingAggregateLogic(RangeLogic):
 
 
 class DwellingAggregateKind(MergingKind):
-    """What the members of a region add up to, by group, where members dwell."""
+    """Aggregates of the members of a region, by group, with DWELL."""
 
     name = DWELLING_AGGREGATE.name
     logic = DwellingAggregateLogic
@@ -143,14 +143,14 @@ class DwellingAggregateKind(MergingKind):
     holds_back = False
 
     def needs_each_step(self, queries: QueryTable) -> bool:
-        """Return whether there are queries: members show their records at the steps in which they are due."""
+        """Return True if there are queries: due members contribute the record that they have in that step."""
         return len(queries) > 0
 
     def merge(self, batch: MergeInput) -> MergedUpdates:
-        """Add up what the slots say, and return the changes of the answers."""
+        """Add up the slots' differences, and return the changes of the answers."""
         return merge_groups(batch)
 
     def explain(self, given: ExplainInput) -> KindExplanation:
-        """Return what EXPLAIN shows: members are found as those of any aggregate are."""
+        """Return what EXPLAIN shows: members are found as for any aggregate."""
         found = AggregateKind().explain(given)
         return replace(found, operators=(*found.operators[:-1], "dwell", found.operators[-1]))

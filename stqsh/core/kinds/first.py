@@ -53,7 +53,7 @@ class FirstLogic(MergingLogic):
         super().register(positions, new)
 
     def retire(self, positions: Array, steps: Array, why: int) -> None:
-        """Take back what paused queries have sent; for the others Aggregate knows what was sent."""
+        """Withdraw what paused queries have offered; Aggregate itself retracts the answers of the others."""
         for step in np.unique(steps).tolist():
             at = positions[(steps == step) & (self.queries.mode[positions] == PAUSED)]
             ids, objects = self._sent.pop_queries(self.queries.id[at])
@@ -69,7 +69,7 @@ class FirstLogic(MergingLogic):
         super().pause(positions)
 
     def remember(self, positions: Array) -> None:
-        """Store all members: other slots have offered some of them."""
+        """Store all members, because other slots may have offered any of them."""
         members = self._context().members(positions, self.batch.timing.first - 1)
         self._sent.add(self.queries.id[members.query], members.obj)
         self._regions.note_change()
@@ -81,7 +81,7 @@ class FirstLogic(MergingLogic):
         self._offered = np.append(self._offered[0], ids), np.append(self._offered[1], objects)
 
     def alter(self, positions: Array, new: NewQueries) -> None:
-        """Give queries other regions, and keep what active ones have offered."""
+        """Replace the regions of queries, and keep what active queries have offered."""
         active = positions[self.queries.mode[positions] == ACTIVE]
         ids, objects = self._tracker(self._context()).before(active)
         self._offered = np.append(self._offered[0], ids), np.append(self._offered[1], objects)
@@ -128,7 +128,7 @@ class FirstKind(MergingKind):
         return merge_first(batch)
 
     def explain(self, given: ExplainInput) -> KindExplanation:
-        """Return what EXPLAIN shows: members are found as a range query's are, and ordered."""
+        """Return what EXPLAIN shows: members are found as for a range query, and ordered."""
         found = RangeKind().explain(given)
         return replace(
             found, operators=(*found.operators, *order_operators(getattr(given.spec, "first", None)))

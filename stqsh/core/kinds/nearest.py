@@ -1,4 +1,4 @@
-"""kNN queries: the k nearest objects of a place, or of a focal object (SOLE, SSTD's CKQ, CheetahGIS VI-A)."""
+"""kNN queries: the k objects nearest to a place or a focal object (SOLE, SSTD's CKQ, CheetahGIS VI-A)."""
 
 from __future__ import annotations
 
@@ -64,23 +64,23 @@ def _centres(queries: QueryTable, at: Array, batch: StreamBatch) -> tuple[Array,
 
 
 def _neighbours(spec: BoundQuery) -> int:
-    """Return how many neighbours a kNN query asks for."""
+    """Return the k of a kNN query."""
     assert isinstance(spec.region, NearestSpec), "the binder gives kNN queries such a region"
     return spec.region.k
 
 
 class CandidateLookup(Protocol):
-    """What Aggregate needs of candidates beside their records."""
+    """The values that Aggregate needs for candidates, apart from their records."""
 
     def add(self, positions: Array, new: NewQueries) -> None:
         """Store what new queries need."""
 
     def keys(self, changes: CandidateChanges) -> pa.BinaryArray | None:
-        """Return what queries need of candidates that they offer, null for others; None for nothing."""
+        """Return the values, as keys, for offered candidates, null for others; None if no query needs any."""
 
 
 class RowLookup:
-    """What queries select of candidates, for those that send changes."""
+    """The selected values of candidates, for queries that send changes."""
 
     def __init__(self, changes: RowChanges) -> None:
         self._changes = changes
@@ -90,7 +90,7 @@ class RowLookup:
         self._changes.add(positions, new)
 
     def keys(self, changes: CandidateChanges) -> pa.BinaryArray | None:
-        """Return what queries select of candidates."""
+        """Return the selected values of candidates as keys."""
         query = np.where(changes.op > 0, changes.query, -1)
         return self._changes.keys(query, changes.show, changes.distance)
 
@@ -106,7 +106,7 @@ class NearestLogic(MergingLogic):
         self._frozen: tuple[Array, Array] = np.empty(0, np.int64), np.empty(0, np.int32)
 
     def register(self, positions: Array, new: NewQueries) -> None:
-        """Store the conditions of new queries, and give them empty circles."""
+        """Store the conditions of new queries, and add empty circles for them."""
         super().register(positions, new)
         self.queries.radius[positions] = 0
         self._members.insert_empty(positions)
@@ -115,7 +115,7 @@ class NearestLogic(MergingLogic):
         self.lookup.add(positions, new)
 
     def retire(self, positions: Array, steps: Array, why: int) -> None:
-        """Take back what paused queries have sent; for the others Aggregate knows what was sent."""
+        """Withdraw what paused queries have offered; Aggregate itself retracts the answers of the others."""
         for step in np.unique(steps).tolist():
             at = positions[steps == step]
             ids, objects = self._sent.pop_queries(self.queries.id[at[self.queries.mode[at] == PAUSED]])
@@ -126,7 +126,7 @@ class NearestLogic(MergingLogic):
         super().retire(positions, steps, why)
 
     def remember(self, positions: Array) -> None:
-        """Store the k nearest before the batch, which other slots have offered."""
+        """Store the k nearest before the batch, because other slots have offered them."""
         tracker = CircleTracker(self._context(), self._members, np.full(len(self.queries), -1))
         tracker.widen_fully(positions)
         self.pause(positions)
@@ -138,14 +138,14 @@ class NearestLogic(MergingLogic):
         super().pause(positions)
 
     def _take_circles(self, positions: Array) -> tuple[Array, Array]:
-        """Forget the circles of queries, and return what they have offered: positions and objects."""
+        """Remove the circles of queries, and return what the queries have offered: positions and objects."""
         tracker = CircleTracker(self._context(), self._members, np.full(len(self.queries), -1))
         offered = tracker.offered_before(positions)
         self._members.replace(positions, np.zeros(len(positions) + 1, np.int64), np.empty(0, np.int32))
         return offered
 
     def alter(self, positions: Array, new: NewQueries) -> None:
-        """Give queries other places, and keep what active ones have offered."""
+        """Replace the centres of queries, and keep what active queries have offered."""
         active = positions[self.queries.mode[positions] == ACTIVE]
         if len(active):
             query, objects = self._take_circles(active)
@@ -181,7 +181,7 @@ class NearestLogic(MergingLogic):
         self._take_back(context, changes)
 
     def _take_back(self, context: QueryContext, changes: list[CandidateChanges]) -> None:
-        """Take back what resumed queries had offered and do not offer again."""
+        """Withdraw what resumed queries had offered and do not offer again."""
         query, objects = self._frozen
         if not len(query):
             return
@@ -210,7 +210,7 @@ class NearestLogic(MergingLogic):
 
     @cached_property
     def lookup(self) -> CandidateLookup:
-        """What Aggregate needs of candidates beside their records."""
+        """The values that Aggregate needs for candidates, apart from their records."""
         assert isinstance(self.queries, ShowingQueries), "other kinds look up something else"
         return RowLookup(RowChanges(self.batch.state, self.prefix, self.queries, self._conditions))
 
@@ -228,8 +228,8 @@ class NearestKind(MergingKind):
     def select_members(self, selection: SnapshotSelection) -> Array:
         """Return the k nearest that satisfy the condition, and all others at the distance of the k-th.
 
-        With a condition the search widens until k objects satisfy it; their distance bounds it, as the radius
-        r does in SSTD section 6.2.
+        With a condition the search widens until k objects satisfy it. The k-th distance then bounds the
+        search, as the radius r does in SSTD section 6.2.
         """
         present, wanted = selection.present, _neighbours(selection.spec)
         everybody = len(present.stored.known)

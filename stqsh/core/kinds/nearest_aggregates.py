@@ -1,8 +1,8 @@
 """Continuous aggregates over the k nearest objects (language.md section 7).
 
-Slots offer their own k nearest, as for the query without aggregates. Aggregate merges these into the k of
-all slots; after each step in which they may have changed it takes back what the earlier k contributed to
-groups, and adds what the k of the step contribute.
+Slots offer their own k nearest, as for the query without aggregates. Aggregate merges these into the k
+nearest of all slots. After each step in which the k may have changed, it subtracts the contributions of the
+earlier k from the groups and adds those of the new k.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from stqsh.spec.query import NEAREST_AGGREGATE
 
 
 class NearestAggregateQueries(QueryTable):
-    """Aggregate queries over the nearest."""
+    """Aggregate queries over the k nearest."""
 
-    looks = ArraySpec(np.int32)  # what it looks up, a place in the header's list from 1 on; 0 for nothing
+    looks = ArraySpec(np.int32)  # its lookups: place in the header's list, from 1 on; 0 for none
     heeds_time = ArraySpec(np.bool_)  # whether rows change as time passes
 
 
 class GroupLookup:
-    """What queries add up of candidates: what they look up, as Aggregate has the records alone."""
+    """The values that queries look up for candidates, because Aggregate has only the records."""
 
     def __init__(
         self, batch: StreamBatch, queries: NearestAggregateQueries, conditions: QueryConditions
@@ -58,7 +58,7 @@ class GroupLookup:
         self.groups = MarkWriter()
 
     def add(self, positions: Array, new: NewQueries) -> None:
-        """Send Aggregate what new queries compute, and store what it takes."""
+        """Send the specs of new queries to Aggregate, and store what they look up."""
         specs, self._queries.looks[positions] = self._lookups.separate(new)
         texts = [msgspec.json.encode(spec).decode() for spec in specs]
         forms = list(dict.fromkeys(texts))
@@ -69,12 +69,12 @@ class GroupLookup:
         self._queries.heeds_time[positions] = heeds
 
     def keys(self, changes: CandidateChanges) -> pa.BinaryArray:
-        """Return the keys of what queries look up for the candidates that they offer, null for others."""
+        """Return the keys of the looked-up values of offered candidates, null for others."""
         looks = np.where(changes.op > 0, self._queries.looks[changes.query], 0)
         return self._lookups.keys(looks, changes.show, self._conditions)
 
     def clear(self) -> None:
-        """Forget what is looked up, as there are no queries."""
+        """Forget all lookups, because there are no queries."""
         self._lookups.clear()
 
 
@@ -85,18 +85,18 @@ class NearestAggregateLogic(NearestLogic):
 
     @cached_property
     def lookup(self) -> GroupLookup:
-        """What queries add up of candidates."""
+        """The values that queries look up for candidates."""
         return GroupLookup(self.batch, self.queries, self._conditions)
 
     def retire(self, positions: Array, steps: Array, why: int) -> None:
-        """Let Aggregate take back the rows of queries, too."""
+        """Remove queries, and mark them so that Aggregate retracts their groups too."""
         self.lookup.groups.retire(self.queries.id[positions], steps, why)
         super().retire(positions, steps, why)
         if not len(self.queries):
             self.lookup.clear()
 
     def on_events(self, begun: Array) -> None:
-        """Offer candidates, and say which answers begin."""
+        """Offer candidates, and mark the answers that begin."""
         first = self.batch.timing.first
         starting = begun[self.queries.until[begun] > first]
         queries = self.queries
@@ -111,7 +111,7 @@ class NearestAggregateLogic(NearestLogic):
 
 
 class NearestAggregateKind(NearestKind):
-    """What the first k present objects that satisfy a condition add up to, by group."""
+    """Aggregates of the first k present objects that satisfy a condition, by group."""
 
     name = NEAREST_AGGREGATE.name
     logic = NearestAggregateLogic
@@ -123,13 +123,13 @@ class NearestAggregateKind(NearestKind):
         return merge_neighbours(batch, keep=True)
 
     def explain(self, given: ExplainInput) -> KindExplanation:
-        """Return what EXPLAIN shows: members are found as those of a kNN query are."""
+        """Return what EXPLAIN shows: members are found as for a kNN query."""
         found = super().explain(given)
         return replace(found, operators=(*found.operators, "hash aggregate"))
 
 
 def marks_of_groups(batch: StreamBatch, groups: MarkWriter, kind: str) -> list[Chunk]:
-    """Return the marks of groups as a chunk beside a kind's marks of members; none if there are none."""
+    """Return the marks of groups as a chunk after the kind's marks of members; empty without marks."""
     marks, timing = groups.batch(), batch.timing
     if marks is None:
         return []
@@ -141,7 +141,7 @@ def marks_of_groups(batch: StreamBatch, groups: MarkWriter, kind: str) -> list[C
 def merge_neighbours(batch: MergeInput, *, keep: bool) -> MergedUpdates:
     """Merge the slots' candidates, and return the changes of the groups of the first k.
 
-    Unless `keep`, slots offer all candidates again in the next batch, with a mark that their queries begin.
+    Without `keep`, slots offer all candidates again in the next batch, and mark that their queries begin.
     """
     of_members = [marks for marks in batch.marks if marks.schema.equals(MARKS)]
     of_groups = [marks for marks in batch.marks if not marks.schema.equals(MARKS)]
@@ -160,7 +160,7 @@ class _CandidateColumns:
     resolver: Resolver
 
     def columns(self, names: Iterable[str], versions: Array) -> dict[str, pa.Array[Any]]:
-        """Return columns of versions by name, and an unnamed one that gives constants their length."""
+        """Return columns of versions by name, and an unnamed one that determines the length of constants."""
         shown = self.records.show(versions)
         found = {name: shown.column(name) for name in names if not is_looked_up(name)}
         if looked_up := [name for name in names if is_looked_up(name)]:
@@ -169,7 +169,7 @@ class _CandidateColumns:
 
 
 def _contributions(groups: MergeInput, members: MergedMembers) -> Iterator[States]:
-    """Yield how the members of queries change groups, by what the queries compute."""
+    """Yield the group changes that members cause, one spec of queries at a time."""
     marks, texts = read_marks(groups.marks)
     changes = _lasting(_changes(members, marks.those(BEGIN)), marks)
     if not len(changes.query):
@@ -193,7 +193,7 @@ def _contributions(groups: MergeInput, members: MergedMembers) -> Iterator[State
 
 
 def _specs(groups: MergeInput, added: GroupMarks, texts: list[str]) -> dict[int, AggregateSpec]:
-    """Return what each query computes, by id: of those that are known, and of those that are added."""
+    """Return the spec of each query by id, both of stored and of new queries."""
     store = GroupStore(groups.state, groups.spec.id, f"s{groups.spec.id}/{groups.kind}")
     known = store.queries
     specs = {id_: store.spec(form) for id_, form in zip(known.id.tolist(), known.form.tolist(), strict=True)}
@@ -203,9 +203,9 @@ def _specs(groups: MergeInput, added: GroupMarks, texts: list[str]) -> dict[int,
 
 
 def _changes(members: MergedMembers, begins: GroupMarks) -> MemberChanges:
-    """Return members that come and leave: at each step all of the step before, and then all of its own.
+    """Return the members as changes: at each step all previous members leave, and all current ones come.
 
-    An answer that begins takes back its groups by itself, so members from before the batch come again.
+    When an answer begins, Aggregate resets its groups, so its members from before the batch come again.
     """
     before, after = members.before, members.after
     at = np.searchsorted(begins.query, before.query)
@@ -221,7 +221,7 @@ def _changes(members: MergedMembers, begins: GroupMarks) -> MemberChanges:
 
 
 def _lasting(changes: MemberChanges, marks: GroupMarks) -> MemberChanges:
-    """Return the changes before their queries end: with that, Aggregate takes groups back as they are."""
+    """Return the changes before their queries end; at the end Aggregate retracts the groups as they are."""
     ends = np.flatnonzero(np.isin(marks.mark, (DROP, END)))
     if not len(ends):
         return changes
@@ -232,7 +232,7 @@ def _lasting(changes: MemberChanges, marks: GroupMarks) -> MemberChanges:
 
 
 def _until(some: MembersByStep, members: MergedMembers) -> MembersByStep:
-    """Return members with the next step after which their query's are listed; without those that stay."""
+    """Return members at the next step for which their query's members are listed; drop those that stay."""
     span = int(members.step.max(initial=0)) + 1
     listed = members.query * span + members.step
     place = np.searchsorted(listed, some.query * span + some.step, side="right")

@@ -1,7 +1,8 @@
 """NEAREST k with another order and LIMIT n: of the k nearest objects, the first n by (ORDER BY, key).
 
 Slots offer their own k nearest, as for the query without LIMIT, each with its place in the order. Aggregate
-merges these into the k of all slots, and takes what changes there as the candidates of a query with LIMIT.
+merges these into the k nearest of all slots. The changes of these k are then the candidates of a second
+merge, that of a query with LIMIT.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from stqsh.core.queries.registrations import NewQueries
 from stqsh.spec.query import NEAREST_FIRST
 
 _LENGTH = np.dtype("<u4")
-"""The type of the length of a place, at the end of what slots send."""
+"""The type of a place's length, which ends the bytes that slots send."""
 
 
 class PlaceLookup:
-    """The places of candidates in the orders of their queries, and what these select of them."""
+    """The places of candidates in the orders of their queries, and the selected values."""
 
     def __init__(
         self, batch: StreamBatch, queries: FirstQueries, conditions: QueryConditions, partials: Partials
@@ -48,7 +49,7 @@ class PlaceLookup:
         self._selected = RowChanges(batch.state, f"{prefix}/changes", queries, conditions)
 
     def add(self, positions: Array, new: NewQueries) -> None:
-        """Store the orders of new queries, and send Aggregate how many of the nearest are wanted."""
+        """Store the orders of new queries, and send their LIMITs to Aggregate."""
         queries = self._queries
         self._orders.add(positions, new)
         self._selected.add(positions, new)
@@ -57,11 +58,11 @@ class PlaceLookup:
         self._partials.mark(ids, self._batch.timing.first, LIMIT, limits, shows)
 
     def timings(self) -> QueryTimings:
-        """Return when the queries are looked at."""
+        """Return when the queries are refreshed."""
         return self._orders.timings()
 
     def keys(self, changes: CandidateChanges, now_us: int = 0) -> pa.BinaryArray:
-        """Return the places of candidates, what queries select of them, and the lengths of the places.
+        """Return the places of candidates, the values that queries select, and the lengths of the places.
 
         `now_us` is the meaning of NOW, µs.
         """
@@ -84,7 +85,7 @@ class PlaceLookup:
 
 
 class NearestFirstLogic(NearestLogic):
-    """One batch of a stream's queries for the first of the nearest."""
+    """One batch of a stream's queries for the first n of the k nearest."""
 
     queries: FirstQueries
 
@@ -117,14 +118,14 @@ class NearestFirstKind(NearestKind):
         )
 
     def explain(self, given: ExplainInput) -> KindExplanation:
-        """Return what EXPLAIN shows: members are found as those of a kNN query are, and ordered."""
+        """Return what EXPLAIN shows: members are found as for a kNN query, and ordered."""
         found = super().explain(given)
         operators = order_operators(getattr(given.spec, "first", None))
         return replace(found, operators=(*found.operators, *operators))
 
 
 def _joined(places: pa.BinaryArray, selected: pa.BinaryArray) -> pa.BinaryArray:
-    """Return places, what is selected, and the lengths of the places as one array of bytes."""
+    """Return places, selected values, and the lengths of the places as one array of bytes."""
     lengths = pc.binary_length(places).to_numpy(zero_copy_only=False).astype(_LENGTH)
     ends: Any = pa.FixedSizeBinaryArray.from_buffers(
         pa.binary(_LENGTH.itemsize), len(places), [None, pa.py_buffer(lengths.tobytes())]
@@ -135,7 +136,7 @@ def _joined(places: pa.BinaryArray, selected: pa.BinaryArray) -> pa.BinaryArray:
 
 
 def _separated(joined: pa.BinaryArray) -> tuple[pa.BinaryArray, pa.BinaryArray]:
-    """Return the places and what is selected, null for nothing, of bytes that `_joined` made."""
+    """Split bytes from `_joined` into places and selected values, null for none."""
     if not len(joined):
         return joined, joined
     _, offsets, content = joined.buffers()

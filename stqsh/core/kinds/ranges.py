@@ -60,7 +60,7 @@ class RangeLogic(QueryLogic):
         self._changes.add(positions, new)
 
     def retire(self, positions: Array, steps: Array, why: int) -> None:
-        """Emit a removal, with the record before the step, for each member that queries have sent."""
+        """Emit a removal for each member that queries have sent, with its record before the step."""
         context, begun = self._context(), np.ones(len(positions), np.bool_)
         if self._since is not None:
             begun = (self._since[positions] < steps) | (self.queries.mode[positions] == PAUSED)
@@ -95,7 +95,7 @@ class RangeLogic(QueryLogic):
         return active
 
     def alter(self, positions: Array, new: NewQueries) -> None:
-        """Give queries other regions; the members of active ones, here or on another slot, have been sent."""
+        """Replace the regions of queries; members of active ones, here or on another slot, count as sent."""
         before = self.batch.timing.first - 1
         context, active = self._context(), positions[self.queries.mode[positions] == ACTIVE]
         members = context.members(active, before)
@@ -110,7 +110,7 @@ class RangeLogic(QueryLogic):
         self._paused.resume(self.queries.id[positions])
 
     def on_events(self, begun: Array) -> None:
-        """Emit the changes of answers, then the answers that begin."""
+        """Emit the changes of answers, then the first answers of queries that begin."""
         queries, first = self.queries, self.batch.timing.first
         is_used = self._regions.prepare(begun, self._changes.wanted)
         self._since = np.full(len(queries), first - 1)
@@ -127,12 +127,12 @@ class RangeLogic(QueryLogic):
         self._emit(context, updates, self._since)
 
     def _emit(self, context: QueryContext, updates: list[QueryUpdates], since: Array) -> None:
-        """Emit changes of answers; those of queries with DWELL must last first.
+        """Emit changes of answers; changes of queries with DWELL must last for DWELL first.
 
         Args:
             context: The context of the batch.
             updates: The changes.
-            since: The step before which each query's answer is known, int64 (queries,).
+            since: The step after which each query's changes are reported, int64 (queries,).
         """
         emitter, waiting, dwell = UpdateEmitter(context, self.output), [], self.queries.dwell > 0
         rows = DwellingRows(context, self._dwell, self._changes, self._paused)
@@ -150,7 +150,7 @@ class RangeLogic(QueryLogic):
                 emitter.emit(rows.updates(held, lasting))
 
     def _members(self, context: QueryContext, positions: Array, step: int) -> AnswerMembers:
-        """Return what queries have sent by a step and not taken back; waiting changes are dropped."""
+        """Return the members that queries have sent by a step and not retracted; drop waiting changes."""
         return self._dwell.sent_members(context, context.members(positions, step), positions, step)
 
     def _take_back(self, context: QueryContext, positions: Array, step: int, why: int) -> None:
@@ -187,7 +187,7 @@ class RangeKind(QueryKind):
         return bool((queries.dwell > 0).any())
 
     def count_members(self, selection: SnapshotSelection) -> int:
-        """Return how many objects are members, from the box alone if there are no further tests."""
+        """Return the number of members, from the box alone if there are no further tests."""
         return selection.count_in_box() if selection.is_box_only else super().count_members(selection)
 
     def explain(self, given: ExplainInput) -> KindExplanation:
@@ -199,7 +199,7 @@ class RangeKind(QueryKind):
         )
         fixed = "moving cells" if spec.region.focal_key is not None or is_covered else "grid"
         chance = measure.boxed / present if present else 0.0
-        if is_covered and measure.sampled:  # about as many as are members
+        if is_covered and measure.sampled:  # about as many candidates as members
             chance *= measure.satisfied / measure.sampled
         return KindExplanation(
             index="keyword index" if terms or requires_values(spec, given.stream) else fixed,

@@ -1,4 +1,4 @@
-"""Every record of an object, which FOLLOW shows: also those that another one replaces in the same step."""
+"""All records of an object, for FOLLOW, including those that are replaced in the same step."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from stqsh.core.queries.registrations import NewQueries
 from stqsh.spec.query import RECORDS
 
 _FIRST, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-"""The places, among the records of a step, of what comes before all of them, and after."""
+"""The places within a step before all of its records, and after them."""
 
 
 class _PlacedUpdates(NamedTuple):
-    """Updates of one query, (n,) each: steps, places within the step, ops, reasons, and what is shown."""
+    """Updates of one query, (n,) each: steps, places within the step, ops, reasons, and shown rows."""
 
     step: Array
     place: Array
@@ -35,8 +35,8 @@ class _PlacedUpdates(NamedTuple):
 class RecordsLogic(QueryLogic):
     """One batch of a stream's queries for records.
 
-    A record sends `-` with the one before it, and `+` with itself. So updates in their order fold to the last
-    record of an object while it is present.
+    For each record the query sends `-` with the previous record and `+` with the new one. So the updates, in
+    their order, fold to the last record of an object while it is present.
     """
 
     finds_crossings = True
@@ -69,7 +69,7 @@ class RecordsLogic(QueryLogic):
         super().retire(positions, steps, why)
 
     def on_events(self, begun: Array) -> None:
-        """Emit the records of the batch, after those that stand where a query begins."""
+        """Emit the records of the batch; where a query begins, emit the current records first."""
         objects = self.batch.objects
         active = (self.queries.mode == ACTIVE) & (self.queries.until > self.batch.timing.first)
         if not active.any():
@@ -90,7 +90,7 @@ class RecordsLogic(QueryLogic):
             self.emit(QueryUpdates(*(column[order] for column in columns)))
 
     def _standing(self, position: int) -> list[_PlacedUpdates]:
-        """Return the records that stand where a query begins, or the difference where it is resumed."""
+        """Return the records that are current when a query begins, or the difference when it resumes."""
         objects, first = self.batch.objects, self.batch.timing.first
         _, had = self._sent.pop_queries([self.queries.id[position]])
         members = self._members(position, first - 1)
@@ -105,7 +105,7 @@ class RecordsLogic(QueryLogic):
         ]
 
     def _updates(self, obj: int, *, begins: bool) -> list[_PlacedUpdates]:
-        """Return the updates by the records of an object, and those by its leaving."""
+        """Return the updates that an object's records cause, and those that its leaving causes."""
         objects, records = self.batch.objects, self._records.of(obj)
         step, place = records.step, np.arange(len(records.step))
         changed, gone, come = records.was & records.located, records.was & ~records.located, records.located
@@ -120,7 +120,7 @@ class RecordsLogic(QueryLogic):
         ]
         first = self.batch.timing.first
         if begins and len(step) and step[0] == first and records.before[0] in self._records.elsewhere(obj):
-            shown = records.before[:1][records.was[:1]]  # the slot from which the object comes says nothing
+            shown = records.before[:1][records.was[:1]]  # the object's old slot sends nothing
             updates.append(_placed(first, _FIRST, 1, 0, shown))
         return updates
 
@@ -130,13 +130,13 @@ class RecordsLogic(QueryLogic):
         return self._satisfying(position, np.flatnonzero(~np.isnan(x)).astype(np.int32))
 
     def _satisfying(self, position: int, objects: Array) -> Array:
-        """Return which objects a query's condition names; it is on the key alone, so any version will do."""
+        """Return the objects that satisfy a condition, which tests only the key, so any version will do."""
         found: Array = objects[self._conditions.hold(position, objects, self.batch.timing.first)]
         return found
 
 
 class RecordsKind(QueryKind):
-    """The records of the objects that a condition on the key names."""
+    """The records of the objects that a condition on the key selects."""
 
     name = RECORDS.name
     logic = RecordsLogic
@@ -147,7 +147,7 @@ class RecordsKind(QueryKind):
 
 
 def _placed(step: Any, place: Any, op: int, why: Any, show: Array) -> _PlacedUpdates:
-    """Return updates whose columns may be given by one value for all."""
+    """Return updates; a column may be given as one value for all rows."""
     kinds = (np.int64, np.int64, np.int8, np.int8, np.int64)
     shapes = (np.broadcast_to(column, len(show)) for column in (step, place, op, why, show))
     return _PlacedUpdates(*(column.astype(kind) for column, kind in zip(shapes, kinds, strict=True)))

@@ -1,14 +1,14 @@
-"""Rows that are looked at now and then: the members of a region, or the nearest, at refreshes.
+"""Queries for rows that are evaluated at refreshes: the members of a region, or the k nearest.
 
-A slot finds the members as of the instant of a refresh, of what was stored before its step, and offers how
-they differ from what it has sent. Nothing is followed between refreshes. Aggregate merges the offers as those
-of queries with LIMIT; a query without LIMIT shows all members.
+At a refresh a slot finds the members as of its instant, among the records stored before its step, and offers
+the differences from what it has sent. Nothing is tracked between refreshes. Aggregate merges the offers like
+those of queries with LIMIT; a query without LIMIT shows all members.
 
-Over events with fixed regions all refreshes of a batch together cost what changes in it; others look at the
-members of each query at each refresh.
+For queries over events with fixed regions, the cost of all refreshes of a batch together is proportional to
+the changes in the batch. For other queries, each refresh finds all members again.
 
-Invariant: between batches `SentMembers` has what the slot has offered and not withdrawn. So a refresh sends
-differences only, whatever happened since the last one: other batches, a pause, a restart.
+Invariant: between batches `SentMembers` holds what the slot has offered and not withdrawn. So a refresh sends
+only differences, even after other batches, a pause or a restart.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _BY_EVENT = "events come into the answer and leave it at the refreshes that foll
 
 
 class _RefreshedLogic(MergingLogic):
-    """What refreshed members of regions and refreshed neighbours have in common."""
+    """The common part of refreshed queries over regions and over the k nearest."""
 
     queries: FirstQueries
 
@@ -72,15 +72,15 @@ class _RefreshedLogic(MergingLogic):
         self._sent = SentMembers(batch.state, self.queries)
 
     def pause(self, positions: Array) -> None:
-        """Do nothing: what was sent is known."""
+        """Do nothing, because what was sent is always stored."""
         del positions
 
     def forget(self, ids: Iterable[int]) -> None:
-        """Forget what queries have sent that are evaluated elsewhere from now on."""
+        """Forget what queries that are evaluated elsewhere from now on have sent."""
         self._sent.forget(ids)
 
     def retire(self, positions: Array, steps: Array, why: int) -> None:
-        """Take back what queries have sent, as it was before the step."""
+        """Withdraw what queries have sent, as it was before the step."""
         for step in np.unique(steps).tolist():
             sent = self._sent.pop(positions[steps == step])
             if len(sent.query):
@@ -92,7 +92,7 @@ class _RefreshedLogic(MergingLogic):
         raise NotImplementedError
 
     def _refresh(self, schedule: RefreshSchedule) -> None:
-        """Offer how members differ from refresh to refresh, and store what was sent."""
+        """Offer the changes of members from refresh to refresh, and store what was sent."""
         active = np.flatnonzero(self.queries.mode == ACTIVE)
         before = self._sent.pop(active)
         kept = []
@@ -115,16 +115,16 @@ class _RefreshedLogic(MergingLogic):
     def _at_once(
         self, dues: list[DueQueries], before: Sent, windows_us: Array
     ) -> tuple[Sent, Sent, list[DueQueries]]:
-        """Offer how members change at all refreshes of a batch, where that is found in one go.
+        """Offer the changes at all refreshes of a batch, for queries where one pass can compute them.
 
         Returns:
-            The members after the batch of the queries for which that was done, those of the others before
-            it, and the refreshes of the others.
+            The members of these queries after the batch, the members of the other queries before it, and the
+            refreshes of the other queries.
         """
         return together([]), before, dues
 
     def _offer_changes(self, before: Sent, due: DueQueries, windows_us: Array) -> Sent:
-        """Offer how members differ at a refresh from those before it; return them."""
+        """Offer the differences of members at a refresh from those before; return the new members."""
         raise NotImplementedError
 
 
@@ -152,12 +152,12 @@ class RefreshedFirstLogic(_RefreshedLogic):
         super().register(positions, new)
 
     def retire(self, positions: Array, steps: Array, why: int) -> None:
-        """Take back what queries have sent, as it was before the step."""
+        """Withdraw what queries have sent, as it was before the step."""
         super().retire(positions, steps, why)
         self._regions.note_removal(why, staying=True, matched=self._unmatched())
 
     def alter(self, positions: Array, new: NewQueries) -> None:
-        """Give queries other regions; they wait for their next refresh."""
+        """Replace the regions of queries; the new ones count from the next refresh on."""
         self._regions.relocate(positions, new)
 
     def rescale(self) -> Array:
@@ -167,7 +167,7 @@ class RefreshedFirstLogic(_RefreshedLogic):
         return active
 
     def on_events(self, begun: Array) -> None:
-        """Offer the members of queries at their refreshes; one that begins waits for its next one."""
+        """Offer the members of queries at their refreshes; queries that begin wait for their next one."""
         if not self._regions.prepare(begun, staying=True, matched=self._unmatched()):
             return
         self._regions.skip_events()
@@ -175,7 +175,7 @@ class RefreshedFirstLogic(_RefreshedLogic):
         self._refresh(RefreshSchedule(self.batch, self.queries, conditions, timings))
 
     def _unmatched(self) -> Array:
-        """Return that no query is matched with events; bool (queries,)."""
+        """Return False for each query, because none is matched with events; bool (queries,)."""
         return np.zeros(len(self.queries), np.bool_)
 
     def _withdraw(self, sent: Sent, step: int, why: int) -> None:
@@ -185,10 +185,10 @@ class RefreshedFirstLogic(_RefreshedLogic):
     def _at_once(
         self, dues: list[DueQueries], before: Sent, windows_us: Array
     ) -> tuple[Sent, Sent, list[DueQueries]]:
-        """Offer the changes of queries over events with fixed regions: they cost what changes in the batch.
+        """Offer the changes of queries over events with fixed regions; the cost depends only on the changes.
 
-        Events come, expire and leave windows, and `member_changes` says at which refresh. The first n follow
-        from that as they do from records.
+        Events come, expire and leave windows; `member_changes` returns the refresh of each such change. The
+        first n are computed from these as they are from records.
         """
         spec, queries = self.batch.spec, self.queries
         nothing = together([]), before, dues
@@ -212,10 +212,10 @@ class RefreshedFirstLogic(_RefreshedLogic):
     def _offer_all(
         self, dues: list[DueQueries], changes: MemberChanges, before: Sent, windows_us: Array
     ) -> Sent:
-        """Offer how the first n change at all refreshes of a batch; return them as they are after it.
+        """Offer the changes of the first n at all refreshes of a batch; return the first n after it.
 
-        `changes` has all members of the first refresh as if they came then. Those that were sent are left
-        out, and what was sent and does not come is withdrawn.
+        In `changes` all members of the first refresh come at it. Members that were already sent are not
+        offered again, and sent members that do not come are withdrawn.
         """
         begin, batch = dues[0].refresh.step, self.batch
         objects = EventsAsOf(batch.objects, dues)
@@ -279,7 +279,7 @@ class RefreshedFirstLogic(_RefreshedLogic):
 
 
 class RefreshedFirstKind(MergingKind):
-    """The first n members of a region by (ORDER BY, key), or all of them, as they are at refreshes."""
+    """The first n members of a region by (ORDER BY, key), or all members, at refreshes."""
 
     name = REFRESHED_FIRST.name
     logic = RefreshedFirstLogic
@@ -290,7 +290,7 @@ class RefreshedFirstKind(MergingKind):
         return merge_first(batch)
 
     def explain(self, given: ExplainInput) -> KindExplanation:
-        """Return what EXPLAIN shows: members are listed at each refresh."""
+        """Return what EXPLAIN shows: each refresh lists the members."""
         found = RangeKind().explain(given)
         operators = order_operators(getattr(given.spec, "first", None))
         is_still = given.stream.is_event and given.spec.region.focal_key is None
@@ -299,7 +299,7 @@ class RefreshedFirstKind(MergingKind):
 
 
 class RefreshedNearestFirstLogic(_RefreshedLogic):
-    """One batch of a stream's refreshed queries over the nearest."""
+    """One batch of a stream's refreshed queries over the k nearest."""
 
     def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
         super().__init__(kind, batch, output)
@@ -314,11 +314,11 @@ class RefreshedNearestFirstLogic(_RefreshedLogic):
         self._lookup.add(positions, new)
 
     def alter(self, positions: Array, new: NewQueries) -> None:
-        """Give queries other places; they wait for their next refresh."""
+        """Replace the centres of queries; the new ones count from the next refresh on."""
         self.queries.relocate(positions, new, self.batch.focal.table)
 
     def on_events(self, begun: Array) -> None:
-        """Offer the neighbours of queries at their refreshes; one that begins waits for its next one."""
+        """Offer the neighbours of queries at their refreshes; queries that begin wait for their next one."""
         del begun
         follow_keywords(self.batch, self.queries)
         if len(self.queries):
@@ -367,9 +367,9 @@ class RefreshedNearestFirstLogic(_RefreshedLogic):
 
 
 class RefreshedNearestFirstKind(MergingKind):
-    """The nearest, or the first n of them by another order, as they are at refreshes.
+    """The k nearest, or the first n of them by another order, at refreshes.
 
-    So are those whose order depends on NOW, which are refreshed in each step.
+    Queries whose order depends on NOW are of this kind too; they are refreshed in each step.
     """
 
     name = REFRESHED_NEAREST_FIRST.name
@@ -389,7 +389,7 @@ class RefreshedNearestFirstKind(MergingKind):
 
 
 def _as_first(before: Sent, after: SteppedFirst, objects: int) -> SteppedFirst:
-    """Return what was sent as the first n of a step before, each with its place in `after`, null for none."""
+    """Return what was sent as the first n of the step before, with the places in `after`, null for none."""
     was, now = before.query * objects + before.obj, after.codes(objects)
     place = np.full(len(was), -1)
     if len(now):

@@ -1,9 +1,9 @@
 """Continuous aggregates over the k nearest objects that are refreshed at instants (language.md section 7).
 
-Those that read NOW of their members are refreshed in each step. Members matter at refreshes only, so nothing
-is tracked between them: at each refresh a slot searches for its own k nearest, as a snapshot does, and offers
-them if they differ from those of the refresh before. All slots begin again at the first refresh of a batch,
-so Aggregate keeps groups from batch to batch, but no candidates.
+Queries that read NOW for their members are refreshed in each step. Only the members at refreshes matter, so
+nothing is tracked between refreshes: at each one a slot searches for its own k nearest, as a snapshot does,
+and offers the differences from the previous refresh. All slots offer all of their candidates again at the
+first refresh of a batch, so Aggregate keeps groups from batch to batch, but no candidates.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from stqsh.spec.query import REFRESHED_NEAREST
 
 
 class RefreshedNearestQueries(FormedQueries):
-    """Refreshed aggregate queries over the nearest."""
+    """Refreshed aggregate queries over the k nearest."""
 
-    looks = ArraySpec(np.int32)  # what it looks up, a place in the header's list from 1 on; 0 for nothing
+    looks = ArraySpec(np.int32)  # its lookups: place in the header's list, from 1 on; 0 for none
 
 
 class RefreshedNearestLogic(MergingLogic):
-    """One batch of a stream's refreshed aggregates over the nearest."""
+    """One batch of a stream's refreshed aggregates over the k nearest."""
 
     queries: RefreshedNearestQueries
 
@@ -64,22 +64,22 @@ class RefreshedNearestLogic(MergingLogic):
         self._forms.add(positions, new, self._groups, self.batch.timing.first, specs)
 
     def retire(self, positions: Array, steps: Array, why: int) -> None:
-        """Remove queries; Aggregate takes back their rows."""
+        """Remove queries; Aggregate retracts their rows."""
         self._groups.retire(self.queries.id[positions], steps, why)
         super().retire(positions, steps, why)
         if not len(self.queries):
             self._lookups.clear()
 
     def alter(self, positions: Array, new: NewQueries) -> None:
-        """Give queries other places; they wait for their next refresh."""
+        """Replace the centres of queries; the new ones count from the next refresh on."""
         self.queries.relocate(positions, new, self.batch.focal.table)
 
     def pause(self, positions: Array) -> None:
-        """Say nothing more of queries, so that Aggregate keeps what was sent."""
+        """Send nothing more for queries, so that Aggregate keeps their answers."""
         del positions
 
     def on_events(self, begun: Array) -> None:
-        """Offer the neighbours of queries at their refreshes; one that begins waits for its next one."""
+        """Offer the neighbours of queries at their refreshes; queries that begin wait for their next one."""
         del begun
         follow_keywords(self.batch, self.queries)
         timings = timings_of_groups(self._forms, self._lookups.compared())
@@ -94,7 +94,7 @@ class RefreshedNearestLogic(MergingLogic):
         return [*super().chunks(), *marks_of_groups(self.batch, self._groups, REFRESHED_NEAREST.name)]
 
     def _refresh(self, refreshes: Iterator[DueQueries], windows_us: Array) -> None:
-        """Offer how neighbours differ from one refresh to the next."""
+        """Offer the changes of neighbours from one refresh to the next."""
         before = _Refreshed(NOBODY, pa.array([], pa.binary()))
         for due in refreshes:
             step, ids = due.refresh.step, self.queries.id
@@ -114,7 +114,7 @@ class RefreshedNearestLogic(MergingLogic):
             self._offer_changes(before, before.where(np.empty(0, np.int64)), end)
 
     def _offer_changes(self, before: _Refreshed, after: _Refreshed, step: int) -> None:
-        """Take back the neighbours that are none any more, and offer new ones and those that changed."""
+        """Withdraw objects that are no longer neighbours; offer new and changed neighbours."""
         objects = len(self.batch.objects.table)
         was, now = (some.neighbours.query * objects + some.neighbours.obj for some in (before, after))
         gone = before.where(np.flatnonzero(~np.isin(was, now)))
@@ -133,7 +133,7 @@ class RefreshedNearestLogic(MergingLogic):
 
 
 class RefreshedNearestKind(MergingKind):
-    """What the first k present objects that satisfy a condition add up to at refreshes, by group."""
+    """Aggregates, at refreshes, of the first k present objects that satisfy a condition, by group."""
 
     name = REFRESHED_NEAREST.name
     logic = RefreshedNearestLogic
@@ -151,19 +151,19 @@ class RefreshedNearestKind(MergingKind):
 
 
 class _Refreshed(NamedTuple):
-    """Neighbours at a refresh, and the keys of what is looked up for them then, null for nothing."""
+    """Neighbours at a refresh, and the keys of their looked-up values, null for none."""
 
     neighbours: Neighbours
     keys: pa.BinaryArray
 
     def where(self, at: Array) -> _Refreshed:
-        """Return some of them, by positions."""
+        """Return the chosen rows, given by positions."""
         chosen: Any = pa.array(at)
         return _Refreshed(self.neighbours.where(at), self.keys.take(chosen))
 
 
 def _unchanged(before: _Refreshed, after: _Refreshed, was: Array, now: Array) -> Array:
-    """Return which neighbours were there before with the same record, distance and keys; bool (after,).
+    """Return which neighbours are unchanged: same record, distance and keys as before; bool (after,).
 
     `was` and `now` number the pairs of query and object.
     """

@@ -1,4 +1,4 @@
-"""Templates of conditions: what remains of an expression when its constants are taken out."""
+"""Templates of conditions: expressions with their constants replaced by parameters."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from stqsh.spec.region import (
 _KINDS = {"INT": "BIGINT", "TIMESTAMP": "BIGINT", "FLOAT": "DOUBLE"}
 
 _SHORT = 4
-"""The most constants of an IN that are compared one by one; a longer list is one constant."""
+"""The most constants of an IN that are separate constants; a longer list is one constant."""
 
 _KEPT = 1 << 14
 _X, _Y = ".x", ".y"
@@ -52,11 +52,11 @@ _MOVING = ("moving_rect", "moving_circle")
 
 
 class RegionAround(NamedTuple):
-    """A region of a template that moves: the numbers of its constants.
+    """A moving region of a template: the numbers of its constants.
 
     Attributes:
-        focal: the key of its focal object.
-        sizes: its width and height, or its radius.
+        focal: The key of its focal object.
+        sizes: Its width and height, or its radius.
     """
 
     focal: int
@@ -92,12 +92,12 @@ class Template:
 
     @cached_property
     def cover(self) -> tuple[RegionAround, ...]:
-        """Regions that move of which one has each place where it holds; none if there are no such regions."""
+        """Moving regions that cover the condition: it holds only within them; empty if there are none."""
         return _cover(self.shape)
 
     @cached_property
     def equalities(self) -> dict[str, int]:
-        """The columns that must equal a constant for it to hold, and the numbers of these constants."""
+        """The columns that must equal a constant, and the numbers of these constants."""
         found = {}
         for part in conjuncts(self.shape):
             match part:
@@ -107,7 +107,7 @@ class Template:
 
     @cached_property
     def is_equality(self) -> bool:
-        """Whether nothing else must be true."""
+        """Whether `equalities` are the whole condition."""
         return len(self.equalities) == len(conjuncts(self.shape))
 
     def saved(self) -> list[str | list[str]]:
@@ -117,7 +117,7 @@ class Template:
 
 @lru_cache(_KEPT)
 def read_template(shape: str, kinds: tuple[str, ...]) -> Template:
-    """Read the result of `Template.saved`; cached, as each batch reads it again."""
+    """Read the result of `Template.saved`; cached, because each batch reads it again."""
     return Template(msgspec.json.decode(shape, type=Expr), kinds)
 
 
@@ -149,7 +149,7 @@ def parameter(j: int) -> str:
 
 
 def focal_columns(j: int) -> tuple[str, str]:
-    """Return the columns that stand for where the object is whose key is constant j: x and y."""
+    """Return the columns that stand for x and y of the object whose key is constant j."""
     return parameter(j) + _X, parameter(j) + _Y
 
 
@@ -161,7 +161,7 @@ def constant_number(column: Expr) -> int:
 
 @dataclass
 class _Splitter:
-    """Takes the constants out of an expression, one after the other."""
+    """Replaces the constants of an expression by parameters, in order."""
 
     kinds: list[str] = field(default_factory=list)
     constants: list[Value] = field(default_factory=list)
@@ -197,7 +197,7 @@ class _Splitter:
         return AmongExpr(shape, self.take(msgspec.json.encode(constants).decode(), "STRING"))
 
     def change_inside(self, region: Region) -> Expr:
-        """Keep polygons in the template, as each is tested by itself in any case."""
+        """Keep polygons in the template, because each is tested separately in any case."""
         match region:
             case RectangleSpec():
                 return InsideEachExpr("rect", tuple(self.take(side, "DOUBLE") for side in region.box))
@@ -212,7 +212,7 @@ class _Splitter:
         return InsideExpr(region)
 
     def take_around(self, focal: Key, sizes: tuple[float, ...]) -> tuple[ColumnExpr, ...]:
-        """Return the operands of a region around an object, whose place is not a constant."""
+        """Return the operands of a region around an object; the object's place is not a constant."""
         key = self.take(focal, "STRING" if isinstance(focal, str) else "BIGINT")
         places = (ColumnExpr(name) for name in focal_columns(constant_number(key)))
         return (*places, *(self.take(size, "DOUBLE") for size in sizes))
@@ -226,8 +226,8 @@ class _Splitter:
 def split(condition: Expr) -> tuple[Template, list[Value]]:
     """Return the template of a condition, and its constants in order.
 
-    NULLs, truth values, LIKE patterns and polygons belong to the shape. Of a comparison with NOW only the
-    distance to NOW is a constant. The terms of CONTAINS are a constant, so that queries which differ only in
+    NULLs, truth values, LIKE patterns and polygons belong to the shape. In a comparison with NOW only the
+    distance to NOW is a constant. The terms of CONTAINS are a constant, so that queries that differ only in
     their keywords are evaluated together.
     """
     splitter = _Splitter()

@@ -1,8 +1,8 @@
-"""Objects that cross from one slot to another: the updates that neither slot has to emit.
+"""Objects that cross from one slot to another: drop the updates that neither slot must emit.
 
 Under a routing by space the old slot of an object sees it leave, and the new one sees it come (CheetahGIS,
 section IV: a delete and an insert). A query that had the object before the step and has it afterwards sends
-nothing. Each slot finds that out by itself: the old one has the new record, and the new one has the old one.
+nothing. Each slot decides this alone: the old slot also gets the new record, and the new slot the old one.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from stqsh.spec.chunk import RecordRole
 def without_crossings(
     context: QueryContext, updates: UpdateArrays, wanted: Array
 ) -> tuple[UpdateArrays, StayingMembers]:
-    """Return updates without those of objects that cross while they stay in the query's answer.
+    """Drop the updates of objects that cross while they stay in the query's answer.
 
-    The second value has such objects that cross to this slot, for the queries that are wanted, bool.
+    The second value has the dropped objects that cross to this slot, for the queries in `wanted`, bool.
     """
     objects = context.batch.objects
     nobody = np.zeros(len(updates.step), np.bool_)
@@ -32,7 +32,7 @@ def without_crossings(
     crossing = np.flatnonzero(elsewhere >= 0)
     if not len(crossing):
         return updates, _cross(updates, nobody, updates.show, wanted)
-    # The old slot looks at the end of the step, the new one at the end of the step before.
+    # The old slot tests at the end of the step, the new one at the end of the step before.
     steps = updates.step[crossing] - (updates.op[crossing] > 0)
     stays = nobody
     stays[crossing] = are_members(context, updates.query[crossing], elsewhere[crossing], steps)
@@ -44,9 +44,9 @@ def _cross(updates: UpdateArrays, stays: Array, elsewhere: Array, wanted: Array)
 
 
 def crossing_members(context: QueryContext, positions: Array, step: int) -> AnswerMembers:
-    """Return the members after a step of objects that cross to this slot in the next one.
+    """Return the members after a step among objects that cross to this slot in the next step.
 
-    Their versions are those before that step.
+    Their versions are those before the next step.
     """
     objects = context.batch.objects
     rows = objects.rows
@@ -60,9 +60,9 @@ def crossing_members(context: QueryContext, positions: Array, step: int) -> Answ
 
 
 def are_members(context: QueryContext, query: Array, versions: Array, steps: Array) -> Array:
-    """Return whether versions are in the regions of queries after steps, and satisfy them, here or elsewhere.
+    """Return whether versions, here or on another slot, are members of queries after steps; bool (n,).
 
-    `query` are positions, `versions` those of objects that cross, and `steps` int64, (n,) each; bool (n,).
+    `query` has positions, `versions` those of objects that cross, and `steps` is int64; (n,) each.
     """
     found = np.zeros(len(query), np.bool_)
     for step in np.unique(steps).tolist():
@@ -82,7 +82,7 @@ def _are_members(context: QueryContext, query: Array, versions: Array, step: int
 
 
 def _arrived(context: QueryContext, versions: Array, step: int) -> Transitions:
-    """Return versions, int32, as arrivals where they are after a step."""
+    """Return versions, int32, as arrivals at their places after a step."""
     objects = context.batch.objects
     steps = np.full(len(versions), step, np.int64)
     x, y = places_after(versions, steps, *objects.sources, objects.timing)

@@ -1,9 +1,9 @@
-"""DWELL of objects in regions: one is reported as in or out only once it has stayed so for a while.
+"""DWELL of objects in regions: an object is reported as in or out only after it has stayed so for DWELL.
 
 This is a stage between changes of answers and updates, for queries `WITH (dwell => …)`. Readers hold an
-object from when its coming has lasted until its leaving has. All that time its row is its record, even while
-it is outside of the region and the query waits for it to return. Of merged answers it is the row that waits:
-`stqsh.core.output.held_answers`.
+object from the time when its coming has lasted until its leaving has lasted. All that time its row shows its
+current record, even while it is outside of the region and the query waits for it to return. For merged
+answers, `stqsh.core.output.held_answers` applies DWELL to rows instead of objects.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class DwellTable(StateTable):
     ) -> AnswerMembers:
         """Return the members of answers that were sent by a step, and drop the changes that still wait.
 
-        `members` are those of the queries at `positions`; if these `go_on`, the changes keep waiting.
+        `members` are those of the queries at `positions`. With `go_on`, the changes keep waiting.
         """
         ids = context.queries.id[positions]
         mine = np.isin(self.query, ids)
@@ -85,8 +85,8 @@ class DwellTable(StateTable):
     def lasting(self, context: QueryContext, changes: list[QueryUpdates]) -> QueryUpdates:
         """Return the updates that are due in a batch; changes that have not lasted yet keep waiting.
 
-        `changes` are those of answers of queries with DWELL, as sent without it; queries are given by
-        position.
+        `changes` are the changes of answers of queries with DWELL before DWELL is applied; queries are given
+        by position.
         """
         queries, timing = context.queries, context.batch.timing
         columns = [self._toggles(context, updates) for updates in changes]
@@ -124,7 +124,7 @@ class DwellingRows:
     Args:
         context: The context of the batch.
         dwell: The changes of answers that wait.
-        changes: Says what queries select.
+        changes: Computes what queries select.
         paused: The rows of queries that resume.
     """
 
@@ -134,14 +134,14 @@ class DwellingRows:
         self._context, self._dwell, self._changes, self._paused = context, dwell, changes, paused
 
     def held(self, since: Array, rescaled: AnswerMembers) -> AnswerMembers | None:
-        """Return what readers hold before the batch of queries that send changes; None without such queries.
+        """Return what readers hold before the batch, for queries that send changes; None if there are none.
 
-        What they hold of queries that resume is among the rows that these had sent before they paused. This
-        comes before `DwellTable.lasting`.
+        Queries that resume are not included; `PausedRows` has what they had sent. This must be called before
+        `DwellTable.lasting`.
 
         Args:
-            since: The step before which each query's answer is known, int64 (queries,).
-            rescaled: What readers hold of queries whose regions have changed.
+            since: The step after which each query's changes are reported, int64 (queries,).
+            rescaled: What readers hold for queries whose regions have changed.
         """
         wanted = self._changes.wanted
         if not (wanted & (self._context.queries.dwell > 0)).any():
@@ -150,10 +150,10 @@ class DwellingRows:
         return held_before(self._context, self._dwell, wanted, since, rescaled)
 
     def updates(self, held: AnswerMembers, lasting: QueryUpdates) -> QueryUpdates:
-        """Return the changes of rows that readers hold throughout.
+        """Return the changes of rows that readers hold both before and after.
 
         Args:
-            held: What they hold before the batch.
+            held: What readers hold before the batch.
             lasting: The changes of answers that are due.
         """
         context = self._context
@@ -179,7 +179,7 @@ class DwellingRows:
 def held_before(
     context: QueryContext, dwell: DwellTable, wanted: Array, since: Array, rescaled: AnswerMembers
 ) -> AnswerMembers:
-    """Return what readers hold before a batch of the queries that are wanted, bool (queries,).
+    """Return what readers hold before a batch, for the queries in `wanted`, bool (queries,).
 
     For `since` and `rescaled` see `DwellingRows.held`.
     """
@@ -194,14 +194,14 @@ def held_before(
 def held_members(
     context: QueryContext, held: AnswerMembers, resumed: Array, lasting: QueryUpdates
 ) -> StayingMembers:
-    """Return the members with new records whom readers hold before and after a step of the batch.
+    """Return the members with new records that readers hold before and after a step of the batch.
 
     Args:
         context: The context of the batch.
-        held: The members that readers hold before the batch; of queries that resume, with their records after
-            the first step.
+        held: The members that readers hold before the batch; for queries that resume, with their records
+            after the first step.
         resumed: Whether the query of each resumes, bool.
-        lasting: The members that come and leave as readers see it.
+        lasting: The members that come and leave for readers, after DWELL is applied.
     """
     objects, first = context.batch.objects, context.batch.timing.first
     turned = objects.numbers.shown_objects(lasting.show).astype(np.int64)
@@ -234,7 +234,7 @@ def held_members(
 
 
 def _records(context: QueryContext, obj: Array, since: Array) -> tuple[Array, Array, Array]:
-    """Return the records of objects after steps: the number of the object, the step and the version."""
+    """Return all later records of objects, after steps: index of the object, step and version."""
     events = context.batch.objects.events
     order = np.argsort(events.obj, kind="stable")
     by_object = events.obj[order]
@@ -248,10 +248,11 @@ def _records(context: QueryContext, obj: Array, since: Array) -> tuple[Array, Ar
 
 
 def _absences(context: QueryContext, toggles: DwellChanges) -> Array:
-    """Return the first step from that of each change on in which its object is away; NEVER if none.
+    """Return the first step, from that of each change on, in which its object is absent; NEVER if none.
 
-    An object goes away when it is disconnected, gone, expired or shed, not when it leaves a region. Only the
-    objects of changes that leave an answer count. Where a query resumes, its object may have gone before.
+    An object is absent when it is disconnected, gone, expired or shed, not when it is outside of a region.
+    Only changes by which an object leaves an answer get a step. If a query resumes, its object may have
+    become absent earlier.
     """
     objects, base = context.batch.objects, context.batch.timing.first - 1
     steps, left = np.full(len(toggles.step), NEVER), np.flatnonzero(toggles.op < 0)
@@ -269,6 +270,7 @@ def _absences(context: QueryContext, toggles: DwellChanges) -> Array:
     obj, step = obj[why != LEFT].astype(np.int64), step[why != LEFT]
     order = np.lexsort((step, obj))
     obj, step = np.append(obj[order], np.iinfo(np.int32).max), np.append(step[order], NEVER)
+    # Absences are sorted by object and step, so the first at or after a change is found by bisection.
     span = context.batch.timing.last - base + 2
     sought = toggles.obj[left].astype(np.int64) * span + np.maximum(toggles.step[left] - base, 0)
     at = np.searchsorted(obj * span + np.minimum(step - base, span - 1), sought)

@@ -1,4 +1,4 @@
-"""What queries had sent whose answers begin again in a batch, and how it differs from their new answers."""
+"""Earlier answers of queries that begin again in a batch, and the differences to their new answers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from stqsh.core.output.batch_output import QueryUpdates, arrivals
 
 
 class EarlierAnswers:
-    """The members of queries that resume, are rescaled or altered, as they had been sent.
+    """The sent members of queries that resume, are rescaled or are altered.
 
     Args:
-        changes: Says what queries select.
+        changes: Computes what queries select.
         paused: The rows of queries that resume.
     """
 
@@ -33,14 +33,14 @@ class EarlierAnswers:
         self._members.append((query, objects))
 
     def add_elsewhere(self, members: AnswerMembers) -> None:
-        """Add members that other slots have sent, of objects that cross to this one in the first step."""
+        """Add members that other slots have sent, if their objects cross to this slot in the first step."""
         pairs = zip(self._elsewhere, members, strict=True)
         self._elsewhere = AnswerMembers(*(np.concatenate(pair) for pair in pairs))
 
     def updates(
         self, context: QueryContext, members: AnswerMembers, follows: Array
     ) -> Iterator[QueryUpdates]:
-        """Yield the first answers of queries; for those that had sent one, the difference to it.
+        """Yield the first answers of queries, or the difference if a query had sent an answer before.
 
         Args:
             context: The context of the batch.
@@ -50,7 +50,7 @@ class EarlierAnswers:
         objects, first, queries = context.batch.objects, context.batch.timing.first, context.queries
         had_query, had_obj = (np.concatenate(column) for column in zip(*self._members, strict=True))
         if not len(had_query) and not len(self._elsewhere.query):
-            # Comparing with nothing would sort millions of first members.
+            # Without earlier members, a comparison would sort millions of first members for nothing.
             yield arrivals(first, members.query, members.version)
             return
         count = len(objects.table)

@@ -1,4 +1,4 @@
-"""Conditions that a column equals a constant, for all pairs of a batch before others are evaluated."""
+"""Conditions that a column equals a constant, tested for all pairs of a batch before other conditions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Constant: TypeAlias = Callable[[int, int, Array], StoredColumn]
 """Returns a constant of a shape, by their numbers, for queries at some positions."""
 
 _ALIKE = {("INT", "BIGINT"), ("BIGINT", "BIGINT"), ("STRING", "STRING")}
-"""The types of columns and constants that are equal if they are stored alike."""
+"""The types of columns and constants whose values are equal if their stored numbers are equal."""
 
 
 def clear_unequal_pairs(
@@ -32,17 +32,17 @@ def clear_unequal_pairs(
 ) -> set[int]:
     """Clear WAS and IS where a column does not have the value that a condition requires.
 
-    Codes of texts are compared like numbers. This takes some nanoseconds a pair, a tenth or less of what the
-    evaluation of the condition takes. Columns are looked up for all events, or if there are fewer pairs, for
-    the events of these.
+    Codes of texts are compared like numbers. This takes a few nanoseconds a pair, at most a tenth of the
+    evaluation of the condition. Columns are looked up for all events or, if there are fewer pairs than
+    events, for the events of the pairs.
 
     Args:
-        pairs: the pairs of events and queries; their flags are changed.
-        events: the events.
-        objects: the objects of the batch.
-        templates: the shapes of conditions.
-        shape: the shape of each query, -1 for none.
-        constant: returns the constants of queries.
+        pairs: The pairs of events and queries; their flags are changed.
+        events: The events.
+        objects: The objects of the batch.
+        templates: The shapes of conditions.
+        shape: The shape of each query, -1 for none.
+        constant: Returns the constants of queries.
 
     Returns:
         The shapes that need no further evaluation.
@@ -69,7 +69,7 @@ def clear_unequal_pairs(
 
 
 def _asked_values(numbers: dict[int, int], shape: Array, constant: Constant) -> AskedValues:
-    """Return the values that queries ask for, by the numbers of constants of their shapes."""
+    """Return the values that queries require, by the constant numbers of their shapes."""
     asks, value = np.zeros(len(shape), np.bool_), np.zeros(len(shape), np.int64)
     for t, j in numbers.items():
         mine = np.flatnonzero(shape == t)

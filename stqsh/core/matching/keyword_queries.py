@@ -1,6 +1,6 @@
-"""Keyword queries: those that ask for terms in a fixed region, and the upkeep of their index.
+"""Keyword queries, which require terms in a fixed region, and the maintenance of their index.
 
-A value that a column must have counts as a term, too; see `stqsh.core.texts.value_terms`.
+A value that a column must have is a term too; see `stqsh.core.texts.value_terms`.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 _FOLDER = "/keywords"
 
 _SAMPLE = 256
-"""About how many records of a batch, or stored ones, say how often values and places occur."""
+"""The approximate number of sampled records from which frequencies of values and places are estimated."""
 
 
 class KeywordPart(NamedTuple):
-    """What a condition requires of the text, and of columns.
+    """The terms and values that a condition requires.
 
     Attributes:
         phrase: The terms of the text.
-        every: Whether all of them are required, or any.
-        rest: The rest of the condition; the values are in it.
+        every: Whether all of them are required; if not, any of them.
+        rest: The rest of the condition, which includes the tests of the values.
         values: The values that columns must have.
     """
 
@@ -54,10 +54,11 @@ class KeywordPart(NamedTuple):
 def keyword_parts(
     specs: Sequence[SlotQuery | BoundQuery], column: str | None, types: Mapping[str, str] | None = None
 ) -> dict[int, KeywordPart]:
-    """Return what makes keyword queries of some, by list position; these have fixed regions.
+    """Return the keyword parts of queries, by list position; queries without one are no keyword queries.
 
-    All CONTAINS of the stream's text column joined by AND form one part; otherwise it is the first CONTAINS
-    ANY. With `types` of columns, columns that must equal a constant count, too, except with CONTAINS ANY.
+    Keyword queries have fixed regions. All CONTAINS of the stream's text column that are joined by AND form
+    one part; without them, the first CONTAINS ANY is the part. With `types` of columns, columns that must
+    equal a constant count too, except with CONTAINS ANY.
     """
     parts = {i: part for i, spec in enumerate(specs) if (part := _keyword_part(spec, column))}
     start, _ = tokens(pa.array([part.phrase for part in parts.values()], pa.string()))
@@ -73,7 +74,7 @@ def keyword_parts(
 
 
 def _follows_records(spec: SlotQuery | BoundQuery) -> bool:
-    """Return whether a query has a fixed region, and its members are followed from record to record."""
+    """Return whether a query has a fixed region and is not refreshed, so that records are matched with it."""
     each_step = spec.aggregates is not None and spec.aggregates.each_step
     refreshed = isinstance(spec, SlotQuery) and spec.sync_us is not None
     return spec.region.focal_key is None and not each_step and not refreshed
@@ -86,7 +87,10 @@ def keyword_mode(spec: SlotQuery | BoundQuery, stream: StreamSpec) -> str | None
 
 
 def words_needed(spec: SlotQuery | BoundQuery, stream: StreamSpec) -> list[str]:
-    """Return the words of which a text needs one to satisfy a query, if it needs any: see `needed_words`."""
+    """Return words of which a text needs at least one to satisfy a query; empty if it needs none.
+
+    See `needed_words`.
+    """
     part = keyword_parts([spec], text_column(stream)).get(0)
     if part is None:
         return []
@@ -95,7 +99,7 @@ def words_needed(spec: SlotQuery | BoundQuery, stream: StreamSpec) -> list[str]:
 
 
 def requires_values(spec: SlotQuery | BoundQuery, stream: StreamSpec) -> bool:
-    """Return whether the values that columns must have are terms of a registered query."""
+    """Return whether a registered query has values that columns must have as terms."""
     types = {name: kind for name, kind in stream.types.items() if name not in stream.roles}
     return 0 in keyword_parts([spec], None, types)
 
@@ -129,7 +133,7 @@ def add_keywords(
 ) -> dict[int, KeywordPart]:
     """Add the keyword queries among new ones to the index; return the `keyword_parts` of their patterns.
 
-    `with_values` says whether those count that require values of columns.
+    `with_values`: whether queries that require values of columns count too.
     """
     types = batch.objects.table.columns.further_types if with_values else None
     parts = keyword_parts(new.patterns, text_column(batch.spec), types)
@@ -146,7 +150,7 @@ def add_keywords(
 
 
 def _count_stored(batch: StreamBatch, index: KeywordIndex, known: int) -> None:
-    """Count what is stored, if nothing was counted yet, and else what terms from `known` on have of it."""
+    """Count stored records if none was counted yet, and how many have the terms from `known` on."""
     terms, frequencies, columns = index.terms, index.terms.frequencies, batch.objects.table.columns
     stored = np.flatnonzero(columns.stored.known).astype(np.int32)
     if not len(stored):
@@ -166,7 +170,7 @@ def _count_stored(batch: StreamBatch, index: KeywordIndex, known: int) -> None:
 
 
 def release_keywords(batch: StreamBatch, prefix: str) -> None:
-    """Release the index of a kind without keyword queries, and the terms with the last such index."""
+    """Release the index of a kind without keyword queries; with the last index, also release the terms."""
     state, stream = batch.state, f"s{batch.spec.id}/"
     if f"{prefix}{_FOLDER}/lattice" not in state:
         return
@@ -178,7 +182,7 @@ def release_keywords(batch: StreamBatch, prefix: str) -> None:
 def follow_keywords(batch: StreamBatch, queries: QueryTable) -> None:
     """Count the terms of a batch's new records for a kind whose queries are not matched with events.
 
-    Terms that only queries that are gone asked for are forgotten.
+    Terms that only removed queries required are forgotten.
     """
     index = keywords_of(batch, queries.prefix)
     if index is None:
@@ -187,12 +191,12 @@ def follow_keywords(batch: StreamBatch, queries: QueryTable) -> None:
         release_keywords(batch, queries.prefix)
         return
     record_texts(batch, index)
-    nowhere = np.full((len(queries), 4), np.nan)  # the terms are all that a refresh looks up
+    nowhere = np.full((len(queries), 4), np.nan)  # a refresh looks up only the terms
     index.refresh(queries.id, nowhere, np.zeros(len(queries), np.bool_), batch.spec.bounds)
 
 
 def record_texts(batch: StreamBatch, index: KeywordIndex) -> None:
-    """Count the terms of a batch's new records, once a batch; their values and places by some of them."""
+    """Count the terms of a batch's new records, once per batch; count values and places in a sample."""
     events, frequencies = batch.objects.events, index.terms.frequencies
     at = np.flatnonzero(events.old != events.new)
     weight = max(1, len(at) // _SAMPLE)
@@ -204,7 +208,7 @@ def record_texts(batch: StreamBatch, index: KeywordIndex) -> None:
 
 
 def record_terms(batch: StreamBatch, index: KeywordIndex, events: Transitions) -> EventTerms:
-    """Return the terms before and after events, as far as queries of an index are found by them."""
+    """Return the terms before and after events, of the columns by whose terms an index finds queries."""
     both = np.concatenate([events.old, events.new])
     columns = _value_columns(index, index.queries.by_terms)
     texts = texts_of(batch, both) if index.queries.with_words.any() else np.full(len(both), -1, np.int32)
@@ -236,7 +240,7 @@ def _value_columns(index: KeywordIndex, queries: Array | slice = slice(None)) ->
 def _terms_of_values(
     batch: StreamBatch, index: KeywordIndex, columns: Sequence[ValueColumn], versions: Array
 ) -> Array:
-    """Return the terms of columns' values, int32 (columns, n), of versions; -1 for none that is asked for."""
+    """Return the terms of columns' values for versions, int32 (columns, n); -1 if no query requires it."""
     found, there = np.full((len(columns), len(versions)), -1, np.int32), np.flatnonzero(versions >= 0)
     objects, words = batch.objects, index.terms.words
     for of_column, column in zip(found, columns, strict=True):

@@ -1,4 +1,4 @@
-"""Find the queries whose answers a batch's events may change."""
+"""Find the pairs of events and queries in which an event may change the query's answer."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class JoinResult(NamedTuple):
 
     Attributes:
         pairs: The pairs of events and queries.
-        events: The events that the pairs refer to, in an order that suits the index.
-        order: The position of each of these among the given events, int32; None if the order is unchanged.
+        events: The events that the pairs refer to, in the order in which the index joined them.
+        order: The position of each of `events` among the given events, int32; None if the order is unchanged.
     """
 
     pairs: CandidatePairs
@@ -38,23 +38,23 @@ class RegionIndex(Protocol):
     def join(self, events: Transitions) -> JoinResult:
         """Return the pairs of events and queries where an object entered or left a region's box.
 
-        For queries whose tag says so, they include pairs where it stayed inside.
+        For queries whose tag requests it, they include pairs where the object stayed inside.
         """
 
 
 def match(
     context: QueryContext, index: RegionIndex, lives: QueryLifetimes
 ) -> tuple[CandidatePairs, Transitions]:
-    """Return the pairs that a batch's events cause for the queries alive then, and their events.
+    """Return the pairs of a batch's events with the queries alive at their steps, and the events.
 
-    WAS and IS say whether the object was and is a member: in the region (box and shape), not the focal
-    object, and the condition holds. Each pair appears once and may have neither flag.
+    The flags WAS and IS mean that the object was and is a member: it is in the region (box and shape), is not
+    the focal object, and satisfies the condition. Each pair appears once and may have neither flag.
 
-    Events are those of the objects, those that time causes (`with_time_events`), those of idle objects that a
-    region of a condition moved over (`with_region_events`), and those of idle objects that a query's region
-    moved over: same version, same place before and after, and the place is not given. If an
-    object was a member and still is, there is a pair if the query has a condition or a shape, or the context
-    requires it, but not if the object was idle.
+    The events are those of the objects, those that time causes (`with_time_events`), those of idle objects
+    that a region of a condition moved over (`with_region_events`), and those of idle objects that a query's
+    region moved over. The last have the same version and place before and after; the place is not filled in.
+    If an object was a member and still is, there is a pair if the query has a condition or a shape, or if the
+    context requires it, but not if the object was idle.
     """
     batch = context.batch
     events = with_time_events(batch.objects.events, context.conditions, batch.objects)
@@ -77,9 +77,9 @@ def match(
 def region_updates(
     context: QueryContext, index: RegionIndex, lives: QueryLifetimes, wanted: Array
 ) -> tuple[UpdateArrays, StayingMembers]:
-    """Return the updates that a batch's events cause for the queries alive then, and count their pairs.
+    """Return the updates that a batch's events cause for queries alive at their steps; count the pairs.
 
-    The second value has the members with new records that stay in the answers of wanted queries, bool.
+    The second value has the members with new records that stay in the answers of `wanted` queries, bool.
     """
     pairs, events = match(context, index, lives)
     count_pairs(pairs, context.queries.tested, context.queries.matched)
@@ -89,7 +89,7 @@ def region_updates(
 
 
 def renumbered(event: Array, order: Array | None, more: int = 0) -> Array:
-    """Return the numbers of events after reordering; `more` further ones follow unchanged."""
+    """Map numbers of events through a reordering; `more` further events follow unchanged."""
     if order is None:
         return event
     numbers = np.arange(len(order) + more, dtype=np.int32)

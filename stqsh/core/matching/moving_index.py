@@ -1,6 +1,6 @@
-"""The index of a batch's moving queries, and the cells of the objects around them.
+"""The join of a batch's events with moving regions, and the cells of the objects around them.
 
-It prepares the input of `stqsh.core.kernels.join.moving_join`.
+This module prepares the input of `stqsh.core.kernels.join.moving_join`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from stqsh.core.state.table import add_derived, derived
 
 _LEAST_SIDE, _MAX_SIDE = 4, 256
 _OBJECTS_A_CELL = 8
-"""As fast as 2 at 5,000 and 50,000 regions of all sizes, with less than half the memory."""
+"""Objects per cell: as fast as 2 with 5,000 and 50,000 regions of all sizes, in less than half the memory."""
 _OUTGROWN = 4
 """The growth factor of the number of objects after which the cells are rebuilt."""
 _RADIX = (1 << 16) - 1
@@ -47,9 +47,9 @@ class RegionSizes(NamedTuple):
 def moving_pairs(
     context: QueryContext, events: Transitions, lives: QueryLifetimes
 ) -> tuple[CandidatePairs, Transitions]:
-    """Return the pairs of moving queries, and the further events that some of them refer to.
+    """Return the pairs of moving queries, and additional events that some of them refer to.
 
-    An object that a region gains or loses through its own movement gets an event that leaves it unchanged.
+    If a region gains or loses an object by moving itself, the object gets an event that leaves it unchanged.
     """
     queries, batch = context.queries, context.batch
     at = np.flatnonzero((queries.focal >= 0) & (queries.mode == ACTIVE)).astype(np.int32)
@@ -63,7 +63,7 @@ def moving_pairs(
     params = MovingJoinParams(lattice, lives, context.planar)
     join, order = _join(batch, events, movers_of(context, at, cover), params)
     seen, unmoved = join_moving(join, objects)
-    place = np.zeros(len(unmoved.obj))  # present, wherever that is
+    place = np.zeros(len(unmoved.obj))  # present; the place itself is not needed
     more = Transitions(
         unmoved.step, unmoved.obj, unmoved.version, unmoved.version, place, place, place, place
     )
@@ -75,9 +75,9 @@ def moving_pairs(
 
 
 def _in_covers(pairs: CandidatePairs, events: Transitions, covered: Array) -> CandidatePairs:
-    """Return the pairs; those of covered queries are there once each, and say who was and who is present.
+    """Make the pairs of covered queries unique, and set their flags to whether objects were and are present.
 
-    Their regions are all places: the regions that cover a query only say where its condition can hold.
+    The region of a covered query is all places; the covering regions only limit where its condition can hold.
     """
     mine = covered[pairs.query]
     codes = np.unique(pairs.event[mine].astype(np.int64) * len(covered) + pairs.query[mine])
@@ -89,12 +89,12 @@ def _in_covers(pairs: CandidatePairs, events: Transitions, covered: Array) -> Ca
 
 
 def with_region_events(context: QueryContext, events: Transitions) -> Transitions:
-    """Return the events, with one more for each idle object that a region of a condition moves over.
+    """Return the events, with an additional event for each idle object that a condition's region moves over.
 
-    Conditions are tested at events. So an object needs one, which leaves it unchanged, in each step in which
-    it comes into a moving region of a condition, or out of one, because the focal object moves. Such a region
-    is joined with the objects as that of a query is (SOLE section 5.3, Algorithm 4); equal ones are joined
-    once, so that the cost depends on what regions move over, and not on how many queries have them.
+    Conditions are tested only at events. So an object needs an event, which leaves it unchanged, in each step
+    in which it enters or leaves a moving region of a condition because the focal object moves. Such a region
+    is joined with the objects like that of a query (SOLE section 5.3, Algorithm 4). Equal regions are joined
+    once, so the cost depends on what the regions move over, not on the number of queries that have them.
     """
     batch, cells = context.batch, ObjectCellStore(context.batch, around(context.prefix))
     regions = context.conditions.regions_around(context.covered).known()
@@ -124,7 +124,7 @@ def with_region_events(context: QueryContext, events: Transitions) -> Transition
 def _join(
     batch: StreamBatch, events: Transitions, movers: MovingQueries, params: MovingJoinParams
 ) -> tuple[MovingJoin, Array]:
-    """Return the join of events and movers, and the order of the events in it."""
+    """Prepare the join of events and moving regions; also return the order of the events in it."""
     order = by_step_and_cell(events, batch.timing.first, params.lattice)
     turns = batch.focal.events
     turns = by_step(turns, by_step_and_cell(turns, batch.timing.first, params.lattice))
@@ -134,13 +134,13 @@ def _join(
 def by_step_and_cell(events: Transitions, first: int, lattice: GridFrame) -> Array:
     """Return the order of events by step and, within it, by the cell that an object leaves or else enters.
 
-    Neighbouring events then find each other's cells in the processor's caches. Sorting by 16 bits takes
-    linear time; with more steps than fit, cells are ignored.
+    Consecutive events then touch cells that are still in the processor's caches. Radix sort on 16 bits takes
+    linear time; if the steps do not fit into 16 bits, cells are ignored.
     """
     if not len(events.step) or int(events.step.max()) - first > _RADIX:
         return np.argsort(events.step, kind="stable")
     here, side = np.isnan(events.ox), lattice.side
-    with np.errstate(over="ignore"):  # what is infinitely far away is in a border cell
+    with np.errstate(over="ignore"):  # infinite places belong to border cells
         column, row = (
             np.nan_to_num(np.clip((np.where(here, new, old) - low) * scale, 0, side - 1)).astype(np.int64)
             for old, new, low, scale in (
@@ -153,7 +153,7 @@ def by_step_and_cell(events: Transitions, first: int, lattice: GridFrame) -> Arr
 
 
 def movers_of(context: QueryContext, at: Array, cover: MovingRegions | None = None) -> MovingQueries:
-    """Return moving queries at positions, and regions that cover others, as they are before the batch."""
+    """Return the moving queries at positions, and covering regions, as they are before the batch."""
     queries, rounds = context.queries, context.queries.shape[at] == CIRCLE
     cover = MovingRegions.joined([]) if cover is None else cover
     count = len(cover.query)
@@ -208,12 +208,12 @@ def _movers(
 
 
 def around(prefix: str) -> str:
-    """Return the prefix of the cells for the regions in conditions, given that of a kind's arrays."""
+    """Return the prefix of the cells for regions in conditions, given the prefix of a kind's arrays."""
     return f"{prefix}/around"
 
 
 def release_cells(batch: StreamBatch, prefix: str) -> None:
-    """Release all cells of a kind, which are not kept up to date if no query is matched with events."""
+    """Release all cells of a kind, because they are not updated if no query is matched with events."""
     for name in (prefix, around(prefix)):
         ObjectCellStore(batch, name).release()
 
@@ -229,7 +229,7 @@ class ObjectCellStore:
         self._batch, self._prefix = batch, f"{prefix}/cells"
 
     def release(self) -> None:
-        """Release the cells; without moving queries they are not kept up to date."""
+        """Release the cells, because they are not updated without moving queries."""
         if f"{self._prefix}/lattice" in self._batch.state:
             self._batch.state.release(f"{self._prefix}/")
 

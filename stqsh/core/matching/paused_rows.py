@@ -1,4 +1,4 @@
-"""The rows that paused queries WITH (changes => true) have sent, until they resume and compare them."""
+"""The rows that paused queries WITH (changes => true) have sent, for comparison when they resume."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from stqsh.core.state.table import ArraySpec, StateTable
 from stqsh.spec.chunk import ChunkOrder, Phase
 
 _ORDER = ChunkOrder(Phase.EVALUATED, number=1 << 32)
-"""The place of earlier rows among the updates of a batch, above all that show records of the slot."""
+"""The order of chunks with earlier rows, after all chunks that show records of the slot."""
 
 
 class SentMembers(NamedTuple):
@@ -36,9 +36,9 @@ class SentMembers(NamedTuple):
     Attributes:
         query: The id of the query, int64.
         obj: int32.
-        distance: From the centre, NaN for none, float64.
+        distance: The distance from the centre, NaN for none, float64.
         row: The number of its row.
-        key: What the query selects of it, as `stqsh.core.matching.row_changes.RowChanges.keys` gives it.
+        key: The selected values, as `stqsh.core.matching.row_changes.RowChanges.keys` returns them.
     """
 
     query: Array
@@ -48,7 +48,7 @@ class SentMembers(NamedTuple):
     key: pa.BinaryArray
 
     def where(self, which: Array) -> SentMembers:
-        """Return some of them, by positions."""
+        """Return the chosen rows, given by positions."""
         chosen: Any = pa.array(which)
         query, obj, distance, row, key = self
         return SentMembers(query[which], obj[which], distance[which], row[which], key.take(chosen))
@@ -72,7 +72,7 @@ class SentRows:
 
     @staticmethod
     def are_there(batch: StreamBatch, prefix: str) -> bool:
-        """Return whether any are stored; nothing is kept in the state of other kinds and streams."""
+        """Return whether any rows are stored; without rows the state has no arrays for them."""
         return f"{prefix}/told/members/query" in batch.state
 
     def store(self, members: SentMembers) -> None:
@@ -83,7 +83,7 @@ class SentRows:
         self._records.keep(np.arange(len(self._records), dtype=np.int32))
 
     def pop_queries(self, ids: Array) -> SentMembers:
-        """Remove the members of queries and return them; `send_changes` still knows their rows."""
+        """Remove the members of queries and return them; `send_changes` can still show their rows."""
         mine = np.isin(self._table.query, ids)
         row = np.flatnonzero(mine)
         query, obj, distance = self._table.pop(mine)
@@ -94,7 +94,7 @@ class SentRows:
         return SentMembers(query, obj, distance, row, self._records.looked_up(row.astype(np.int32)))
 
     def send_changes(self, members: SentMembers, output: BatchOutput) -> None:
-        """Take back old rows in the batch's first step, in place of which new ones are sent."""
+        """Retract old rows in the batch's first step; the caller sends the new ones."""
         count, timing = len(members.query), self._batch.timing
         if not count:
             return
@@ -113,7 +113,7 @@ class SentRows:
 class PausedRows:
     """The rows of queries that pause or resume in a batch, for queries that send changes.
 
-    Nothing is kept in the state of a kind without such queries.
+    The state of a kind without such queries has no arrays for them.
     """
 
     def __init__(self, batch: StreamBatch, prefix: str, changes: RowChanges, output: BatchOutput) -> None:
@@ -121,7 +121,7 @@ class PausedRows:
         self._resumed: tuple[SentRows, SentMembers] | None = None
 
     def store(self, context: QueryContext, members: AnswerMembers, step: int) -> None:
-        """Store what queries that pause have sent by a step."""
+        """Store what pausing queries have sent by a step."""
         wanted = np.flatnonzero(self._changes.wanted[members.query])
         if len(wanted):
             sent = self._as_sent(context, members.where(wanted), step)
@@ -137,11 +137,11 @@ class PausedRows:
 
     @property
     def resumed_ids(self) -> Array:
-        """The queries that resume and had sent members; int64 (n,), one for each member."""
+        """The id of the query of each member that resuming queries had sent; int64 (n,)."""
         return np.empty(0, np.int64) if self._resumed is None else self._resumed[1].query
 
     def resumed(self, context: QueryContext) -> AnswerMembers:
-        """Return what queries that resume had sent, with the versions after the first step."""
+        """Return what resuming queries had sent, with the versions after the first step."""
         if self._resumed is None:
             return NO_MEMBERS
         objects, sent = self._batch.objects, self._resumed[1]
@@ -150,7 +150,7 @@ class PausedRows:
         return AnswerMembers(query, sent.obj, versions)
 
     def changes(self, context: QueryContext, members: AnswerMembers) -> QueryUpdates:
-        """Take back the rows that resumed queries had sent and that differ now; return the new rows."""
+        """Retract the rows of resumed queries that differ now; return the new rows."""
         first = self._batch.timing.first
         if self._resumed is None:
             return arrivals(first, *(np.empty(0, np.int32) for _ in range(2)))

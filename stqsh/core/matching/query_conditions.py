@@ -1,4 +1,4 @@
-"""Conditions of queries; each shape is evaluated once for all candidate pairs of a batch."""
+"""Conditions of queries. Each shape is evaluated once for all candidate pairs of a batch."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class MovingRegions(NamedTuple):
     """Regions of conditions that move, (n,) each.
 
     Attributes:
-        query: The position of the query, int64; -1 for no single one.
-        focal: The focal object, int32; -1 for one that is not known.
+        query: The position of the query, int64; -1 if it is not one particular query.
+        focal: The focal object, int32; -1 if it is unknown.
         xdist, ydist: Width and height, float64.
         radius: The radius of a circle, float64; -1 for a rectangle.
     """
@@ -51,13 +51,13 @@ class MovingRegions(NamedTuple):
 
     @staticmethod
     def joined(some: Sequence[MovingRegions]) -> MovingRegions:
-        """Return all of them as one."""
+        """Concatenate tables of regions."""
         kinds = (np.int64, np.int32, np.float64, np.float64, np.float64)
         none = MovingRegions(*(np.empty(0, kind) for kind in kinds))
         return MovingRegions(*(np.concatenate(columns) for columns in zip(none, *some, strict=True)))
 
     def known(self) -> MovingRegions:
-        """Return those whose focal object is known."""
+        """Return the regions whose focal object is known."""
         known = self.focal >= 0
         return MovingRegions(*(column[known] for column in self))
 
@@ -108,7 +108,7 @@ class QueryConditions:
         return t
 
     def _append(self, t: int, positions: Array, entry: Array, entries: list[list[Any]]) -> None:
-        """Give queries at some positions the shape t, each with its entry of constants."""
+        """Set the shape of queries at positions to t, and store the entry of constants of each."""
         held = self._compact(t)
         for j, kind in enumerate(self.templates[t].kinds):
             values: Any = [constants[j] for constants in entries]
@@ -119,7 +119,7 @@ class QueryConditions:
         self.queries.constants[positions] = held + np.arange(len(positions))
 
     def _compact(self, t: int) -> int:
-        """Drop the constants of removed queries, and return how many rows remain."""
+        """Drop the constants of removed queries, and return the number of remaining rows."""
         mine = np.flatnonzero(self.queries.template == t)
         rows = self.queries.constants[mine]
         for j in range(len(self.templates[t].kinds)):
@@ -129,7 +129,7 @@ class QueryConditions:
         return len(mine)
 
     def constant(self, t: int, j: int, queries: Array) -> StoredColumn:
-        """Return constant j of the queries at these positions, (n,), which have the shape t."""
+        """Return constant j of the queries at these positions, which all have shape t; (n,)."""
         rows = self.queries.constants[queries]
         return StoredColumn(self._state.array(f"{self._prefix}/t{t}/{j}")[rows], np.ones(len(rows), np.bool_))
 
@@ -208,7 +208,7 @@ class QueryConditions:
         return verdict
 
     def focal_objects(self, t: int, j: int, queries: Array) -> Array:
-        """Return the focal object whose key is constant j of each query; int32 (n,), -1 for none known."""
+        """Return the focal object whose key is constant j of each query; int32 (n,), -1 if unknown."""
         stored, kind = self.constant(t, j, queries), self.templates[t].kinds[j]
         values, which = np.unique(stored.values, return_inverse=True)
         distinct = StoredColumn(values, np.ones(len(values), np.bool_))
@@ -218,9 +218,10 @@ class QueryConditions:
         return found
 
     def regions_around(self, covered: Array) -> MovingRegions:
-        """Return the moving regions in conditions of active queries, each once; not those that cover them.
+        """Return the moving regions in conditions of active queries, each once, without covering regions.
 
-        `covered`, bool (queries,), are the queries that are matched in the regions of `Template.cover` only.
+        `covered`, bool (queries,), marks the queries that are matched only in the regions of
+        `Template.cover`.
         """
         found = [
             self._moving_regions(t, region, mine[~covered[mine]] if region in template.cover else mine)
@@ -232,7 +233,7 @@ class QueryConditions:
         return MovingRegions(np.full(len(focal), -1), focal.astype(np.int32), *(one.copy() for one in sizes))
 
     def covering_regions(self, covered: Array) -> MovingRegions:
-        """Return the regions that cover active queries, of those given as bool (queries,)."""
+        """Return the covering regions of the active ones among `covered`, bool (queries,)."""
         found = [
             self._moving_regions(t, region, mine[covered[mine]])
             for t, template, mine in self._with_moving_regions()
@@ -241,7 +242,7 @@ class QueryConditions:
         return MovingRegions.joined(found)
 
     def _with_moving_regions(self) -> Iterator[tuple[int, Template, Array]]:
-        """Yield the templates with moving regions, with their numbers and the positions of active queries."""
+        """Yield each template with moving regions: its number, the template, and its active queries."""
         for t, template in enumerate(self.templates):
             if template.around:
                 yield (
@@ -269,7 +270,7 @@ class QueryConditions:
         return moving[self.queries.template]
 
     def columns(self, names: Iterable[str], versions: Array) -> dict[str, pa.Array[Any]]:
-        """Return columns of versions by name, and an unnamed one that gives constants their length."""
+        """Return columns of versions by name, and an unnamed one that determines the length of constants."""
         movement = self._objects
         table, rows, key = movement.table, movement.rows, movement.table.spec.key
         found = {
@@ -281,5 +282,5 @@ class QueryConditions:
         return found | {"": pa.nulls(len(versions))}
 
     def coded(self, name: str, versions: Array) -> pa.Array[Any] | None:
-        """Return a column of texts of versions as a dictionary, with an entry for NULL; None for others."""
+        """Return a text column of versions as a dictionary, with an entry for NULL; None for other types."""
         return self._objects.table.columns.show_coded(name, self._objects.rows, versions)

@@ -1,4 +1,4 @@
-"""The regions and whole answers of queries at a step, and this slot's objects for focal ones."""
+"""The regions and whole answers of queries at a step, and this slot's objects that are focal objects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class AnswerMembers(NamedTuple):
     version: Array
 
     def where(self, which: Array) -> AnswerMembers:
-        """Return some of them, by a mask or by positions."""
+        """Return the chosen rows, given by a mask or by positions."""
         return AnswerMembers(*(column[which] for column in self))
 
 
@@ -53,8 +53,8 @@ class QueryContext:
         conditions: Their conditions.
         prefix: The prefix of the kind's arrays, such as `s3/range`.
         focals: The object on this slot that is each query's focal object, int32; -1 for none.
-        staying: Whether pairs where an object stays inside are wanted, of all queries or of each one, bool
-            (queries,); else only of those with a condition or shape to test.
+        staying: Whether pairs where an object stays inside are wanted, for all queries or for each, bool
+            (queries,). Otherwise they are returned only for queries with a condition or shape to test.
     """
 
     batch: StreamBatch
@@ -79,9 +79,10 @@ class QueryContext:
 
     @cached_property
     def covered(self) -> Array:
-        """Which queries of all places are matched only in the moving regions that cover their conditions.
+        """Which unbounded queries are matched only in the moving regions that cover their conditions.
 
-        An index of boxes would give them every event. Those with keywords are found by them. bool (queries,).
+        In an index of boxes every event would match them. Queries with keywords are not included, because
+        they are found by their keywords. The value is bool (queries,).
         """
         queries, covered = self.queries, self.conditions.are_covered
         if not covered.any():
@@ -104,7 +105,7 @@ class QueryContext:
     def distances(self, positions: Array, versions: Array, step: int | Array) -> Array:
         """Return the distances of versions' places from queries' centres after a step, float64 (n,).
 
-        There may be a step for each, int64 (n,).
+        `step` may have a step for each, int64 (n,).
         """
         rows, stored = self.batch.objects.sources
         shown = versions.astype(np.int64)
@@ -132,7 +133,7 @@ class QueryContext:
     def filter_pairs(self, pairs: CandidatePairs, events: Transitions) -> CandidatePairs:
         """Drop focal objects from the pairs of their own queries, and test shapes and conditions.
 
-        Shapes of moving regions have been tested before.
+        Shapes of moving regions have already been tested.
         """
         if (self.focals >= 0).any():
             others = self.focals[pairs.query] != events.obj[pairs.event]
@@ -159,12 +160,12 @@ class QueryContext:
         return AnswerMembers(pairs.query, arrivals.obj[pairs.event], arrivals.new[pairs.event])
 
     def holders(self, positions: Array, arrivals: Transitions, step: int) -> CandidatePairs:
-        """Return the pairs of arrivals and queries at positions that are members after a step."""
+        """Return the pairs of arrivals and queries, by position, whose members they are after a step."""
         pairs = self._in_boxes(positions, arrivals, step)
         return _held(self.filter_pairs(self._in_circles(pairs, arrivals, step), arrivals))
 
     def in_fixed_regions(self, positions: Array, arrivals: Transitions, step: int) -> CandidatePairs:
-        """Return the pairs of arrivals and queries at positions in whose fixed regions they are."""
+        """Return the pairs of arrivals and queries, by position, in whose fixed regions they are."""
         return _held(self.filter_by_shape(self._in_boxes(positions, arrivals, step), arrivals))
 
     def within(self, positions: Array, x: Array, y: Array, step: int) -> Array:
@@ -180,7 +181,7 @@ class QueryContext:
         return within
 
     def _in_boxes(self, positions: Array, arrivals: Transitions, step: int) -> CandidatePairs:
-        """Return the pairs of queries and objects in their boxes; terms of keyword queries are tested too."""
+        """Return the pairs of queries and arrivals in their boxes; terms are tested too."""
         keywords, keyworded = keywords_of(self.batch, self.prefix), []
         if keywords is not None:
             by_terms = keywords.queries.id[keywords.queries.by_terms]
@@ -195,7 +196,7 @@ class QueryContext:
         return CandidatePairs(*(np.concatenate(columns) for columns in zip(pairs, *keyworded, strict=True)))
 
     def _in_circles(self, pairs: CandidatePairs, arrivals: Transitions, step: int) -> CandidatePairs:
-        """Filter pairs by the moving circles, as they are after a step."""
+        """Filter pairs by moving circles and rectangles over the 180th meridian, as after a step."""
         queries = self.queries
         mine = (queries.shape == CIRCLE) & (queries.focal >= 0)
         pairs = _filter_wide_rectangles(self, pairs, arrivals, step)
@@ -209,7 +210,7 @@ class QueryContext:
 
 
 def _held(pairs: CandidatePairs) -> CandidatePairs:
-    """Return the pairs with a flag."""
+    """Return the pairs with WAS or IS."""
     held = pairs.flags != 0
     return CandidatePairs(*(column[held] for column in pairs))
 
@@ -235,8 +236,8 @@ def own_objects(batch: StreamBatch) -> Array:
     """Return the object on this slot for each focal object, -1 for none; int32 (focal objects,).
 
     It is kept in the array `s{id}/own/object`; `s{id}/own/seen`, int64 (1,), is the number of objects already
-    covered. Only keys that are new in one of the tables are looked up, as there may be as many focal objects
-    as queries.
+    covered. Only keys that are new in one of the tables are looked up, because there may be as many focal
+    objects as queries.
     """
     state, focal, objects = batch.state, batch.focal.table, batch.objects.table
     prefix = f"s{batch.spec.id}/own"
@@ -260,7 +261,7 @@ def own_objects(batch: StreamBatch) -> Array:
 def _filter_wide_rectangles(
     context: QueryContext, pairs: CandidatePairs, arrivals: Transitions, step: int
 ) -> CandidatePairs:
-    """Filter pairs by the moving rectangles that reach over the 180 degree meridian after a step."""
+    """Filter pairs by the moving rectangles that cross the 180th meridian after a step."""
     queries = context.queries
     at = np.flatnonzero((queries.focal >= 0) & (queries.shape != CIRCLE) & ~(queries.reach > 0))
     at = at[np.isneginf(context.boxes(at, step)[:, 0])] if not context.planar else at[:0]
@@ -276,7 +277,7 @@ def _filter_wide_rectangles(
 
 
 def _filter_areas(context: QueryContext, pairs: CandidatePairs, events: Transitions) -> Array:
-    """Return the flags of pairs without WAS and IS where a place is outside of its query's polygon."""
+    """Return the flags of pairs, without WAS or IS if that place is outside of the query's polygon."""
     areas, flags = PolygonTable(context.batch.state), pairs.flags.copy()
     row = context.queries.area[pairs.query]
     for flag, x, y in ((WAS, events.ox, events.oy), (IS, events.nx, events.ny)):

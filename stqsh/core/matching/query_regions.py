@@ -22,7 +22,7 @@ class QueryRegions:
 
     Attributes:
         conditions: The conditions of the queries.
-        index: The index of the regions that do not move; `prepare` brings it up to date.
+        index: The index of the regions that do not move; `prepare` updates it.
     """
 
     def __init__(self, batch: StreamBatch, prefix: str, queries: QueryTable) -> None:
@@ -39,18 +39,18 @@ class QueryRegions:
         self._is_outdated = True
 
     def note_change(self) -> None:
-        """Note that other queries are active than those in the index."""
+        """Mark the index as outdated, because other queries are active now."""
         self._is_outdated = True
 
     def note_removal(self, why: int, staying: bool | Array, matched: Array | None = None) -> None:
-        """Note that queries were removed; after the events of a batch the index is brought up to date."""
+        """Update the index if FOR ended the queries, which is after all events; else mark it outdated."""
         if why == ENDED:
             self.index.fill(self.context(staying), matched)
         else:
             self._is_outdated = True
 
     def changing(self) -> tuple[Array, Array]:
-        """Return the positions of queries whose regions `rescale` changes, and of the active ones of them."""
+        """Return the positions of queries whose regions `rescale` changes, and those of the active ones."""
         queries = self._queries
         at = will_scale(queries, self._area, np.flatnonzero(queries.until > self._batch.timing.first))
         return at, at[queries.mode[at] == ACTIVE]
@@ -60,13 +60,13 @@ class QueryRegions:
         scale(self._queries, self._area, positions)
 
     def relocate(self, positions: Array, new: NewQueries) -> None:
-        """Give queries other regions, and scale them."""
+        """Replace the regions of queries, and scale the new ones."""
         self._queries.relocate(positions, new, self._batch.focal.table)
         scale(self._queries, self._area, positions)
         self._is_outdated = True
 
     def prepare(self, begun: Array, staying: bool | Array, matched: Array | None = None) -> bool:
-        """Bring the index up to date before the events of a batch; return whether there are queries.
+        """Update the index before the events of a batch; return whether there are queries.
 
         For `matched` see `StaticRegionIndex.fill`.
         """
@@ -78,11 +78,11 @@ class QueryRegions:
         return True
 
     def release_cells(self) -> None:
-        """Release the cells of objects, which are not kept up to date if no query is matched with events."""
+        """Release the cells of objects, because they are not updated if no query is matched with events."""
         release_cells(self._batch, self._prefix)
 
     def skip_events(self) -> None:
-        """Match no query with the events of a batch: only count the terms of its records."""
+        """Skip matching for a batch: only count the terms of its records."""
         self.release_cells()
         self.index.count_terms()
 

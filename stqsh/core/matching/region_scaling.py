@@ -1,11 +1,11 @@
-"""Regions that are made smaller for a time: query load shedding (SOLE section 6.3).
+"""Regions that are temporarily reduced: query load shedding (SOLE section 6.3).
 
 If a query keeps the share a of its region's area, its region is scaled by sqrt(a) in both directions about
-its centre. This applies to a rectangle's sides and a circle's radius, fixed or moving, and to polygons and
-areas about the centre of their box. A rectangle from -180 to 180 keeps its width and the share a of its
-height: the binder makes such a box around the parts of a region over the 180th meridian, and they are at its
-ends. All readers of a table's regions see the scaled ones. The regions as registered are kept beside them
-while some query of the table is scaled.
+its centre. This applies to a rectangle's sides and a circle's radius, fixed or moving; polygons and areas
+are scaled about the centre of their box. A rectangle from -180 to 180 keeps its width, and the share a of its
+height, because the binder makes such a box around a region over the 180th meridian, whose parts are at the
+ends of the box. All readers of a table's regions see the scaled ones. While some query of the table is
+scaled, the regions as registered are stored too.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def scale(queries: QueryTable, area: float, which: Array | None = None) -> None:
         shares[at] = _shares(queries, area, at)
         queries.set_shares(shares)
         _set_regions(queries, at, shares[at])
-    if queries.shares is not None and (shares == 1).all():  # those that were scaled may have gone
+    if queries.shares is not None and (shares == 1).all():  # the scaled queries may have been removed
         queries.set_shares(None)
 
 
@@ -81,7 +81,7 @@ def _scalable(queries: QueryTable, at: Array) -> Array:
 
 
 def _set_regions(queries: QueryTable, at: Array, shares: Array) -> None:
-    """Put the regions at these positions, scaled to shares of their areas, into the table's columns."""
+    """Write the regions at positions, scaled to shares of their areas, to the table's columns."""
     factor = np.sqrt(shares)
     for name in REGION:
         queries.array(name)[at] = queries.whole(name)[at]
@@ -107,9 +107,9 @@ def factors(queries: QueryTable, at: Array) -> Array | None:
 
 
 def with_shed_reasons(context: QueryContext, updates: QueryUpdates) -> QueryUpdates:
-    """Return the same updates, with the reason `shed` for objects that left only the scaled regions.
+    """Set the reason of updates to `shed` for objects that left only the scaled region.
 
-    Such an object is still in the region as it was registered.
+    Such an object is still in the region as registered.
     """
     shares, objects = context.queries.shares, context.batch.objects
     if shares is None or not len(updates.step):
@@ -128,7 +128,7 @@ def with_shed_reasons(context: QueryContext, updates: QueryUpdates) -> QueryUpda
 def _is_cut_off(context: QueryContext, query: Array, versions: Array, step: int) -> Array:
     """Return whether versions are in the queries' whole regions after a step, but not in the scaled ones.
 
-    The result is bool (n,). Places are the versions' own, even for objects that were forgotten in the step.
+    The result is bool (n,). Places are those of the versions, even for objects forgotten in the step.
     """
     objects = context.batch.objects
     rows, stored = objects.sources

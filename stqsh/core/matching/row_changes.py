@@ -1,8 +1,8 @@
-"""Queries WITH (changes => true): what members that stay in an answer select, and whether it changes.
+"""Queries WITH (changes => true): updates for members that stay in an answer and whose rows change.
 
 Such a query sends `-` with an object's old row and `+` with its new one when a new record of the object
-differs in what the query selects. Old and new are versions of records, as in transitions. Where Aggregate
-merges answers, slots say what a query selects of each candidate as a key, and Aggregate compares these.
+differs in what the query selects. Old and new are versions of records, as in transitions. If Aggregate merges
+the answers, slots send the selected values of each candidate as a key, and Aggregate compares the keys.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from stqsh.core.state.table import ArraySpec
 from stqsh.spec.expression import DistanceExpr, Expr, has_node
 
 Now: TypeAlias = "int | pa.Array[Any]"
-"""The meaning of NOW, µs: one instant, or one for each row."""
+"""The value of NOW, µs: one instant, or one for each row."""
 Distances = Callable[[Array, Array], Array]
 """Returns the distances of versions from the centres of queries, given by position; float64 (n,)."""
 
@@ -42,7 +42,7 @@ Distances = Callable[[Array, Array], Array]
 class ShowingQueries(QueryTable):
     """Queries that may send changes."""
 
-    shown = ArraySpec(np.int32)  # one more than the place, in the header, of what shows its changes; else 0
+    shown = ArraySpec(np.int32)  # select list: place in the header's list, from 1 on; 0 for none
 
 
 class RangeQueries(ShowingQueries):
@@ -50,7 +50,7 @@ class RangeQueries(ShowingQueries):
 
 
 class StayingMembers(NamedTuple):
-    """Members with a new record that stay in answers, (n,) each: steps, positions of queries, versions."""
+    """Members with a new record that stay in answers, (n,) each: steps, positions of queries, old and new."""
 
     step: Array
     query: Array
@@ -59,7 +59,7 @@ class StayingMembers(NamedTuple):
 
 
 def staying_members(pairs: CandidatePairs, events: Transitions, wanted: Array) -> StayingMembers:
-    """Return the members with a new record that stay in the answers of queries that are wanted, bool."""
+    """Return the members with a new record that stay in the answers of `wanted` queries, bool (queries,)."""
     stay = (pairs.flags == WAS | IS) & wanted[pairs.query]
     at = np.flatnonzero(stay)
     at = at[events.old[pairs.event[at]] != events.new[pairs.event[at]]]
@@ -68,14 +68,14 @@ def staying_members(pairs: CandidatePairs, events: Transitions, wanted: Array) -
 
 
 def together(some: StayingMembers, more: StayingMembers) -> StayingMembers:
-    """Return members of two kinds as one table."""
+    """Concatenate two tables of members."""
     return StayingMembers(*(np.concatenate(columns) for columns in zip(some, more, strict=True)))
 
 
 class RowChanges:
-    """What the queries of one kind over a stream select, and how it changes.
+    """The select lists of one kind's queries over a stream, and changes of the selected values.
 
-    The header has the distinct select lists of queries with `changes`, as JSON, in `forms`.
+    The header's entry "forms" lists the distinct select lists of queries with `changes`, as JSON.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class RowChanges:
         return wanted
 
     def add(self, positions: Array, new: NewQueries) -> None:
-        """Store what new queries at these positions select, if they send changes."""
+        """Store the select lists of new queries at these positions, if they send changes."""
         texts = [
             msgspec.json.encode(tuple(column.value for column in spec.select)).decode()
             if spec.options.changes
@@ -105,7 +105,7 @@ class RowChanges:
 
     def updates(self, context: QueryContext, members: StayingMembers) -> QueryUpdates:
         """Return `-` and `+` of the members whose rows differ."""
-        # Only centres that stand still have distances here, so any step will do.
+        # DISTANCE is read only from fixed centres here, so any step will do.
         distances = partial(context.distances, step=context.batch.timing.first)
         differs, forms = np.zeros(len(members.query), np.bool_), self._queries.shown[members.query]
         for form in np.unique(forms).tolist():
@@ -118,13 +118,13 @@ class RowChanges:
     def keys(
         self, query: Array, versions: Array, far: Array, now_us: Array | None = None
     ) -> pa.BinaryArray | None:
-        """Return what queries select of versions as keys, alike for the same; null where none is wanted.
+        """Return the selected values of versions as keys, equal for equal values; null if none are wanted.
 
         Args:
-            query: The positions of queries, (n,); -1 for one that wants nothing.
-            versions: A version for each.
+            query: The positions of queries, (n,); -1 if no values are wanted.
+            versions: The version for each.
             far: Their distances from the centres, float64, NaN for none.
-            now_us: The meaning of NOW for each, int64; None where nothing reads it.
+            now_us: The value of NOW for each, int64; None if nothing reads it.
 
         Returns:
             The keys; None if no query sends changes.
@@ -145,7 +145,7 @@ class RowChanges:
         return keys
 
     def _differ(self, exprs: tuple[Expr, ...], members: StayingMembers, distances: Distances) -> Array:
-        """Return whether some expression has another value for the new version; bool (n,)."""
+        """Return whether an expression has different values for the old and the new version; bool (n,)."""
         found = np.zeros(len(members.query), np.bool_)
         before, after = (
             self._values(exprs, members.query, versions, distances) for versions in (members.old, members.new)
@@ -175,10 +175,10 @@ class RowChanges:
 
 
 def came(updates: UpdateArrays, elsewhere: Array, wanted: Array) -> StayingMembers:
-    """Return updates of objects that cross while they stay in answers, as members with a new record.
+    """Return the arrivals among updates of objects that cross, as members with a new record.
 
-    `elsewhere` is the version that the other slot has of each. Only the slot to which an object crosses has
-    both its records, so only arrivals count.
+    `elsewhere` has the version of each on the other slot. Only arrivals count, because only the slot to which
+    an object crosses has both of its records.
     """
     at = np.flatnonzero((updates.op > 0) & wanted[updates.query])
     return StayingMembers(updates.step[at], updates.query[at], elsewhere[at], updates.show[at])

@@ -28,9 +28,8 @@ class StaticRegionIndex:
     """The boxes of a kind's static queries, as an index for `stqsh.core.matching.match.match`.
 
     Arrays below `prefix`: grid/…, and, while there are keyword queries, keywords/…. A keyword query requires
-    terms of the stream's TEXT column, or values of other columns, beside the rest of its condition (SSTD's
-    CRQ). It is in the grid, too, rather than in a tree, if fewer records lie in its box than have its rarest
-    term.
+    terms of the stream's TEXT column, or values of other columns, besides the rest of its condition (SSTD's
+    CRQ). If fewer records lie in its box than have its rarest term, the grid finds it, not its terms.
     """
 
     def __init__(self, batch: StreamBatch, prefix: str) -> None:
@@ -46,8 +45,8 @@ class StaticRegionIndex:
     def fill(self, context: QueryContext, matched: Array | None = None) -> None:
         """Rebuild the index from the active queries, after any was added, changed or removed.
 
-        `matched`, bool (queries,), says which queries are matched with events, all by default; the others are
-        nowhere. The terms of keyword queries stay known, for their members are looked up by them.
+        `matched`, bool (queries,), marks the queries that are matched with events, by default all; the others
+        get no place in the index. Terms of keyword queries stay, because members are looked up by them.
         """
         queries, bounds = context.queries, self._batch.spec.bounds
         still = np.flatnonzero((queries.focal < 0) & (queries.mode == ACTIVE))
@@ -63,7 +62,7 @@ class StaticRegionIndex:
             index.refresh(queries.id, np.where(in_grid[:, None], np.nan, boxes), checked, bounds)
             positions = index.queries.position
             boxes[positions[~in_grid[positions]]] = np.nan
-            checked = checked | in_grid  # words come and go within a box
+            checked = checked | in_grid  # an object can gain or lose words within a box
             if not len(index):
                 release_keywords(self._batch, self._prefix)
         tag = 2 * np.arange(len(queries), dtype=np.int32) + checked
@@ -77,12 +76,12 @@ class StaticRegionIndex:
 
     @property
     def is_due(self) -> bool:
-        """Whether another `fill` may find queries better places, by the records that came."""
+        """Whether enough records came that another `fill` may find better places for queries."""
         index = keywords_of(self._batch, self._prefix)
         return index is not None and index.is_due
 
     def join(self, events: Transitions) -> JoinResult:
-        """Join events as `stqsh.core.matching.match.RegionIndex` says.
+        """Join events, see `stqsh.core.matching.match.RegionIndex`.
 
         For keyword queries, WAS and IS include the test of their terms.
         """

@@ -18,11 +18,11 @@ from stqsh.spec.expression import ArithmeticExpr, ColumnExpr, Expr
 
 
 def with_time_events(events: Transitions, conditions: QueryConditions, objects: BatchObjects) -> Transitions:
-    """Return the events, with one more for each step at which a comparison with NOW may change.
+    """Return the events, with an additional event for each step at which a comparison with NOW may change.
 
     Such an event has the same version before and after. The cost depends on objects and changes, not on
-    steps: each object's time is read once, and more only if its comparison may change. With KEEP NONE there
-    are none, because events are matched in their own step only.
+    steps: each object's time is read once, and its other values only if its comparison may change. With KEEP
+    NONE nothing is added, because events are matched only in their own step.
     """
     if objects.table.spec.keeps_none:
         return events
@@ -46,14 +46,14 @@ def with_time_events(events: Transitions, conditions: QueryConditions, objects: 
 
 
 def compared_values(conditions: QueryConditions, objects: BatchObjects) -> Iterator[tuple[Array, Array]]:
-    """Yield what is compared with NOW, of all versions where it is not NULL, and its distances to NOW."""
+    """Yield the values, except NULL, that conditions compare with NOW, of all versions, and the durations."""
     return _values(_shifts(conditions), conditions, objects)
 
 
 def values_compared(
     compared: Iterable[tuple[Expr, int]], conditions: QueryConditions, objects: BatchObjects
 ) -> Iterator[tuple[Array, Array]]:
-    """Yield the same of other expressions, each with a duration that is added to NOW, µs."""
+    """Yield the same for other expressions, given with the durations added to NOW, µs."""
     by_expr: dict[Expr, set[int]] = {}
     for expr, shift in compared:
         by_expr.setdefault(expr, set()).add(shift)

@@ -1,4 +1,4 @@
-"""Emit updates of queries with regions, with distances and the reasons of load shedding."""
+"""Emit updates of queries with regions; add distances and the reason `shed`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class UpdateEmitter:
         self._context, self._queries, self._report = context, context.queries, report
 
     def emit_end(self, step: int, query: Array, why: int, versions: Array) -> None:
-        """Emit the removal of members at the start of a step, with their rows before it."""
+        """Emit removals of members at the start of a step, with their rows before it."""
         count = len(query)
         whys = np.full(count, why, np.int8)
         updates = QueryUpdates(np.full(count, step), query, np.full(count, -1, np.int8), whys, versions)
@@ -40,7 +40,7 @@ class UpdateEmitter:
         self._report.add(updates._replace(query=query, show=show, distance=far), self._queries)
 
     def _distances(self, query: Array, show: Array, steps: Array) -> Array | None:
-        """Return the distances of shown rows, NaN for queries that do not select them; None if none does."""
+        """Return the distances of shown rows, NaN for queries without DISTANCE; None if all are without."""
         far = self._queries.shows_distance
         asking = np.flatnonzero(far[query]) if far.any() else np.empty(0, np.int64)
         if not len(asking):

@@ -41,10 +41,10 @@ class CandidateChanges(NamedTuple):
 def with_reasons(
     context: QueryContext, offers: RankChanges, query: Array, events: Transitions
 ) -> CandidateChanges:
-    """Return the kernel's offers with the reasons of objects that left; `query` holds each one's position.
+    """Add the reasons of objects that left to the kernel's offers; `query` has the position for each.
 
-    An object's own state comes first. One that is still present but outside the circle, or on another slot,
-    counts as overtaken only if its condition holds.
+    The object's own state has priority as a reason. An object that is still present, but outside of the
+    circle or on another slot, is overtaken only if the condition holds.
     """
     why, show = offers.why.copy(), offers.version.astype(np.int64)
     left = np.flatnonzero(offers.event >= 0)
@@ -56,7 +56,7 @@ def with_reasons(
     beyond = left[(why[left] == OVERTAKEN)]
     why[beyond] = _if_satisfying(context, query[beyond], offers.event[beyond], events)
     distance = np.where(show != offers.version, np.nan, offers.rank)
-    silent = left[own == context.batch.timing.silent]  # these have a last place, though the kernel has none
+    silent = left[own == context.batch.timing.silent]  # they have a last place, which the kernel lacks
     distance[silent] = context.distances(query[silent], offers.version[silent], offers.step[silent])
     return CandidateChanges(offers.step, query, offers.op, why, show, distance, offers.obj)
 
@@ -68,14 +68,14 @@ def _own_reasons(context: QueryContext, offers: RankChanges, at: Array) -> tuple
 
 
 def _if_satisfying(context: QueryContext, query: Array, event: Array, events: Transitions) -> Array:
-    """Return OVERTAKEN where the condition holds after the event, else LEFT; int8 (n,)."""
+    """Return OVERTAKEN if the condition holds after the event, else LEFT; int8 (n,)."""
     pairs = CandidatePairs(event.astype(np.int32), query.astype(np.int32), np.full(len(event), IS, np.uint8))
     holds = context.conditions.filter_pairs(pairs, events).flags != 0
     return np.where(holds, OVERTAKEN, LEFT).astype(np.int8)
 
 
 def no_longer_candidates(context: QueryContext, query: Array, obj: Array, step: int) -> CandidateChanges:
-    """Return the removal, at a step, of sent objects that are no longer candidates."""
+    """Return the removals, at a step, of sent objects that are no longer candidates."""
     objects, steps = context.batch.objects, np.full(len(obj), step)
     versions = objects.versions_after(obj, steps)
     why, show = objects.reasons(versions, obj, steps)
@@ -92,7 +92,7 @@ def no_longer_candidates(context: QueryContext, query: Array, obj: Array, step: 
 def sent_before_pause(
     context: QueryContext, query: Array, obj: Array, step: int, why: int
 ) -> CandidateChanges:
-    """Return the removal of what retired queries sent before they paused, as it was before the step."""
+    """Return the removals of what retired queries sent before they paused, as it was before the step."""
     before = np.full(len(obj), step - 1)
     versions = context.batch.objects.versions_after(obj, before)
     distance = distances(context, query, versions, step - 1)
@@ -116,7 +116,7 @@ def distances(context: QueryContext, query: Array, versions: Array, step: int) -
 
 
 def concatenated(some: list[CandidateChanges]) -> CandidateChanges:
-    """Return several tables of changes as one."""
+    """Concatenate tables of changes."""
     kinds = (np.int64, np.int64, np.int8, np.int8, np.int64, np.float64, np.int32)
     none = CandidateChanges(*(np.empty(0, kind) for kind in kinds))
     return CandidateChanges(*(np.concatenate(column) for column in zip(none, *some, strict=True)))

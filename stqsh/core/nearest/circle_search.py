@@ -1,4 +1,4 @@
-"""Find circles that hold enough objects, and their members (SSTD section 6.2, CheetahGIS section VI-A)."""
+"""Find circles that contain enough objects, and their members (SSTD section 6.2, CheetahGIS section VI-A)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class SearchCircles(NamedTuple):
 
 
 class CircleSearch:
-    """A search among the objects that are present after a step, by cells.
+    """A search by cells among the objects that are present after a step.
 
     Args:
         context: The queries.
@@ -86,7 +86,7 @@ class CircleSearch:
         return np.cumsum(count), np.concatenate([*found, np.empty(0, np.int32)])
 
     def _satisfying(self, circles: SearchCircles) -> tuple[Array, Array]:
-        """Return pairs of circles, ascending, and present objects inside that count for their queries."""
+        """Return pairs of circles, ascending, and present objects inside that can be members."""
         context = self._context
         circle, event = self._within(circles)
         query = circles.position[circle].astype(np.int32)
@@ -96,7 +96,7 @@ class CircleSearch:
         return circle[holds], event[holds]
 
     def _within(self, circles: SearchCircles) -> tuple[Array, Array]:
-        """Return pairs of circles, ascending, and objects inside; for keyword queries with matching terms."""
+        """Return pairs of circles, ascending, and objects inside; with keywords only objects that match."""
         row, planar = self._asking.rows(circles.position), self._context.planar
         plain, asking = np.flatnonzero(row < 0), np.flatnonzero(row >= 0)
         x, y, radius = (column[plain] for column in circles[1:])
@@ -110,7 +110,7 @@ class CircleSearch:
         return circle[order].astype(np.int32), event[order]
 
     def _distances(self, circles: SearchCircles, want: Array) -> Array:
-        """Return the distance that covers `want` objects; for keyword queries those with matching terms."""
+        """Return the distance that covers `want` objects; with keywords only objects that match count."""
         row, planar = self._asking.rows(circles.position), self._context.planar
         plain, asking = np.flatnonzero(row < 0), np.flatnonzero(row >= 0)
         out = np.empty(len(row), np.float64)
@@ -120,11 +120,10 @@ class CircleSearch:
         return out
 
     def radii(self, circles: SearchCircles, goal: Array, want: Array) -> Array:
-        """Return a radius for each centre that covers about `want` objects, more than `goal` that count.
+        """Return a radius for each centre that covers about `want` objects, with at least `goal` that count.
 
-        The result is float64: infinite if there are too few objects in all, 0 without a centre;
-        `circles.radius` is ignored. If a condition admits few objects, `want`, int64 (n,), is raised to cover
-        more.
+        The result is float64: infinite if there are too few objects in all, 0 without a centre. The radii of
+        `circles` are ignored. If few objects satisfy a condition, `want`, int64 (n,), is raised in place.
         """
         out = np.zeros(len(circles.x), np.float64)
         todo = np.flatnonzero(~np.isnan(circles.x))
@@ -139,7 +138,7 @@ class CircleSearch:
         return out
 
     def _too_few(self, circles: SearchCircles, goal: Array, at: Array, want: Array) -> Array:
-        """Return the circles with too few members, and raise the number that they want."""
+        """Return the circles with too few members, and raise their `want`."""
         checked = self._context.queries.template[circles.position] >= 0
         mine = np.flatnonzero(checked & np.isfinite(circles.radius))
         if not len(mine):

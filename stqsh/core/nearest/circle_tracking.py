@@ -1,14 +1,15 @@
 """Track the members of circles and their k nearest through a batch.
 
 SOLE treats a kNN query as a range query whose region grows and shrinks (sections 3 and 5). Here the region is
-a circle somewhat larger than needed, fixed during a batch, so that the index of range queries finds what it
-gains and loses. If fewer than k are left in it at some step, the query's batch is repeated with a larger one;
-if it gets crowded, the circle shrinks for the next batch. Answers never depend on a circle's size.
+a circle somewhat larger than needed. It is fixed during a batch, so the index of range queries finds the
+objects that enter and leave it. If fewer than k objects are left in it at some step, the batch is repeated
+for the query with a larger circle. If it becomes crowded, the circle shrinks for the next batch. Answers
+never depend on a circle's size.
 
 Costs (one core, 500 000 objects, 10 000 queries with k = 10, 25 000 records a batch): 3 to 4 µs a record, of
 which ranking takes 2.4; 5 to 6 µs where three queries in ten have a focal object; 33 µs a query registered.
 A query keeps about 30 to 80 members, 4 bytes each. With k = 100 it keeps about 175, and a record takes 3 µs
-(200 000 objects, 2 000 queries): a third of what it takes in a circle around 300. A record brings 0.5
+(200 000 objects, 2 000 queries), a third of the time with a circle around 300. On average a record sends 0.5
 candidates to Aggregate, 70 bytes and 1 µs each.
 """
 
@@ -40,24 +41,24 @@ from stqsh.core.regions.grid_layout import rect_lists
 from stqsh.core.state.interner import Interner
 
 _ROUNDS = 6
-"""Attempts after which a circle is widened to hold everything."""
+"""The number of attempts after which a circle is widened to hold everything."""
 
 _GROWTH, _AT_LEAST = 4, 1.5
-"""Factors by which the wanted objects, and at least the radius, of a circle grow when it runs short."""
+"""When a circle runs short: the growth factor of its wanted objects, and the least one of its radius."""
 
 
 class StaticCircleIndex:
     """The boxes of static circles as an index for `match`, built for one batch.
 
-    Those of keyword queries are in an index that is kept from batch to batch, below `keywords/` of the kind's
-    prefix, where only changed circles are indexed again (SSTD's CKQ). Their terms are tested too.
+    Circles of keyword queries are in an index that is kept from batch to batch, below `keywords/` of the
+    kind's prefix, and in which only changed circles are indexed again (SSTD's CKQ). It tests terms too.
     """
 
     def __init__(self, context: QueryContext, positions: Array) -> None:
         self._context, self._positions = context, positions
 
     def join(self, events: Transitions) -> JoinResult:
-        """Join events as `stqsh.core.matching.match.RegionIndex` says."""
+        """Join events, see `stqsh.core.matching.match.RegionIndex`."""
         return JoinResult(self._pairs(events), events, None)
 
     def _pairs(self, events: Transitions) -> CandidatePairs:
@@ -87,12 +88,12 @@ class StaticCircleIndex:
 
 
 class CircleTracker:
-    """The active queries of a stream in one batch.
+    """Tracks the active queries of a stream in one batch.
 
     Args:
         context: The batch's context, with `staying`.
         roster: The members of circles before the batch; new queries have none.
-        begin: The step after which all k of a query are sent again, -1 for none; int64 (queries,).
+        begin: The step after which all k of a query are offered again, -1 for none; int64 (queries,).
     """
 
     def __init__(self, context: QueryContext, roster: MemberTable, begin: Array) -> None:
@@ -127,7 +128,7 @@ class CircleTracker:
         return out
 
     def widen_fully(self, positions: Array) -> None:
-        """Let circles hold everything that was present before the batch."""
+        """Widen circles to hold all objects that were present before the batch."""
         centres = self._context.centres(positions, np.full(len(positions), self._timing.first - 1))
         self._queries.radius[positions] = np.inf
         start, obj = self._before.members(SearchCircles(positions, *centres, np.full(len(positions), np.inf)))
@@ -148,11 +149,11 @@ class CircleTracker:
         return positions[offers.query], offers.obj
 
     def _attempt(self, positions: Array) -> tuple[RankResult, CandidateChanges, Array]:
-        """Evaluate the circles as they are; also return the positions of the queries that changed."""
+        """Evaluate the circles with their current radii; also return the positions of affected queries."""
         queries = self._queries
         since = np.full(len(queries), NEVER)
         since[positions] = self._timing.first - 1
-        context = replace(self._context)  # without its cached radii
+        context = replace(self._context)  # a copy without cached radii
         pairs, events = match(
             context, StaticCircleIndex(context, positions), QueryLifetimes(since, queries.until)
         )
@@ -191,11 +192,11 @@ class CircleTracker:
     def _members(self, positions: Array) -> MemberLists:
         start, obj = self._roster.of(positions)
         stored = self._context.batch.objects.stored
-        # Before the batch an object's version is its own number.
+        # Before the batch an object's version equals its number.
         return MemberLists(start, obj, obj, stored.x[obj], stored.y[obj])
 
     def _keep(self, roster: MemberLists, touched: Array, which: Array) -> None:
-        """Store the rosters of the queries that did not run short; those of the others are empty here."""
+        """Store the members of the queries that did not run short; the lists of the others are empty here."""
         lengths = np.diff(roster.start)[which]
         self._roster.replace(touched[which], np.concatenate([[0], np.cumsum(lengths)]), roster.obj)
 
@@ -215,7 +216,7 @@ class CircleTracker:
 
     @cached_property
     def _typical(self) -> CircleSearch:
-        """The objects before the batch, or after it if most of them arrived in it."""
+        """A search among the objects before the batch, or after it if most of them arrived in it."""
         events = self._context.batch.objects.events
         come = np.count_nonzero(np.isnan(events.ox) & ~np.isnan(events.nx))
         return CircleSearch(self._context, self._timing.last) if come > len(self._before) else self._before
@@ -250,7 +251,7 @@ def key_order(context: QueryContext) -> KeyOrder:
 
 
 def _turns(events: Transitions) -> tuple[FocalMoves, Array]:
-    """Return the moves of focal objects, and where each one's begin: int64 (focal objects + 1,)."""
+    """Return the moves of focal objects by object and step, and the focal object of each move."""
     order = np.lexsort((events.step, events.obj))
     return FocalMoves(events.step[order], events.nx[order], events.ny[order]), events.obj[order]
 
@@ -258,7 +259,7 @@ def _turns(events: Transitions) -> tuple[FocalMoves, Array]:
 def _seen(
     context: QueryContext, pairs: CandidatePairs, events: Transitions, positions: Array
 ) -> MemberEvents:
-    """Return pairs in the kernel's order, with queries numbered by their index among ascending positions."""
+    """Return pairs in the kernel's order; queries are numbered by their index in `positions`, ascending."""
     flagged = np.flatnonzero(pairs.flags != 0)
     number, event = np.searchsorted(positions, pairs.query[flagged]), pairs.event[flagged]
     stays = pairs.flags[flagged] & IS

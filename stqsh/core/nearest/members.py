@@ -18,7 +18,7 @@ class MemberTable(StateTable):
     member_obj = ArraySpec(np.int32, "objects", length=0)
 
     def insert_empty(self, positions: Array) -> None:
-        """Insert empty lists for new queries, which are at these positions, ascending."""
+        """Insert empty lists for new queries at these positions, ascending."""
         lengths = np.zeros(len(self.member_start) - 1 + len(positions), np.int64)
         lengths[np.delete(np.arange(len(lengths)), positions)] = np.diff(self.member_start)
         self.store(member_start=np.concatenate([[0], np.cumsum(lengths)]))

@@ -1,4 +1,4 @@
-"""The k nearest objects of a slot at a refresh: of what was stored before its step, as of its instant."""
+"""The k nearest objects of a slot at a refresh, among what was stored before its step, as of its instant."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Neighbours(NamedTuple):
         query: The position of the query, int64.
         obj: The object, int32.
         version: Its record, int32.
-        distance: From the centre, float64.
+        distance: The distance from the centre, float64.
     """
 
     query: Array
@@ -33,7 +33,7 @@ class Neighbours(NamedTuple):
     distance: Array
 
     def where(self, chosen: Array) -> Neighbours:
-        """Return some of them, by a mask or by positions."""
+        """Return the chosen rows, given by a mask or by positions."""
         return Neighbours(*(column[chosen] for column in self))
 
 
@@ -51,7 +51,7 @@ class RefreshedNeighbours:
         self._context = context_as_of(batch, self._objects, queries, prefix, due)
 
     def of(self, positions: Array, window_us: Array) -> Neighbours:
-        """Return the k nearest of each query, or all if there are fewer; ties go to the smaller key.
+        """Return the k nearest of each query, or all if there are fewer; the smaller key wins ties.
 
         Args:
             positions: The positions of the queries.

@@ -23,14 +23,14 @@ from stqsh.core.matching.keyword_queries import keywords_of, texts_of
 from stqsh.core.matching.query_context import QueryContext
 
 _USUAL = 8
-"""A term that more than one in 8 objects have does not help: near objects are tested instead."""
+"""A term that more than one in 8 objects have is not used; objects near the centre are tested instead."""
 
 _AT_ONCE = 1 << 22
 """Objects, summed over queries, that are tested in one portion."""
 
 
 class TextFilter:
-    """Present objects by the terms that queries require; `present` are events of their arrival."""
+    """Finds present objects by the terms that queries require; `present` has events of their arrival."""
 
     def __init__(self, context: QueryContext, present: Transitions) -> None:
         self._context, self._present = context, present
@@ -53,7 +53,7 @@ class TextFilter:
         return TermSearch(index.asked, self._postings, index.terms.spans, self._context.planar)
 
     def rows(self, positions: Array) -> Array:
-        """Return queries' rows among keyword queries, int64 (n,); -1 for no terms, or only frequent ones."""
+        """Return queries' rows among keyword queries, int64 (n,); -1 without terms that are rare enough."""
         rows = np.full(len(positions), -1, np.int64)
         if self._index is None or not len(self._index):
             return rows
@@ -83,7 +83,7 @@ class TextFilter:
         return out
 
     def _portions(self, centres: SearchCentres) -> Iterator[tuple[Array, int]]:
-        """Yield indices of centres, some at a time, with the number of objects that they test."""
+        """Yield indices of centres in portions, with the number of objects that they test."""
         if not len(centres.row):
             return
         lengths = list_lengths(self._search.asked, centres.row, self._postings.start)

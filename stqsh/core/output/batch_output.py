@@ -23,14 +23,14 @@ from stqsh.spec.narrow_columns import narrowed
 _FIRST = ChunkOrder(Phase.EVALUATED)
 
 PART_UPDATES = 1 << 17
-"""The most updates in a chunk: Spark doubles its buffers, so chunks of a few MB save much memory."""
+"""The most updates in a chunk. Spark doubles its buffers, so chunks of a few MB save much memory."""
 
 
 class QueryUpdates(NamedTuple):
     """Updates with query ids, (n,) each, like `stqsh.core.kernels.events.updates.UpdateArrays`.
 
-    `distance`, float64, is that of the shown object from the query's centre, NaN if there is none; None if no
-    query with updates selects it.
+    `distance`, float64, is the distance of the shown object from the query's centre, NaN if there is none.
+    It is None if no query with updates selects it.
     """
 
     step: Array
@@ -68,11 +68,11 @@ class BatchOutput:
     """The output of all queries of a stream in a batch.
 
     Attributes:
-        only_arrivals: Whether members are forgotten once they are sent, so that none leaves (KEEP NONE).
+        only_arrivals: Whether members are forgotten after they are sent, so that none leaves (KEEP NONE).
         updates: The updates of all kinds.
-        grown: Query ids and by how much their answers grew, int64 (n,) each.
+        grown: Query ids and the growth of their answers, int64 (n,) each.
         ended: Notices of queries that ended.
-        chunks: What kinds send to Aggregate.
+        chunks: The chunks that kinds send to Aggregate.
     """
 
     only_arrivals: bool = False
@@ -87,7 +87,7 @@ class BatchOutput:
             updates = updates.where(updates.op > 0)
         if not len(updates.step):
             return
-        # Kernels are compiled for each combination of types, so there is only one combination.
+        # Kernels are compiled for each combination of types, so all updates have the same types.
         position, ids = updates.query.astype(np.int32, copy=False), queries.id
         op, why = (column.astype(np.int8, copy=False) for column in (updates.op, updates.why))
         whose, count, deltas = count_updates(position, op, ids)
@@ -119,7 +119,7 @@ class UpdateOrigin(NamedTuple):
     Attributes:
         slot, stream: The slot and the stream.
         timing: The batch's timing.
-        codes: An upper bound: all values of `QueryUpdates.show` are below it.
+        codes: An upper bound, exclusive, of the values of `QueryUpdates.show`.
         rows: Returns the declared columns for an array of distinct values of `QueryUpdates.show`.
     """
 
@@ -186,7 +186,7 @@ def _batch(columns: Sequence[Array], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _counts(report: BatchOutput) -> pa.RecordBatch:
-    """Return how much each query's answer grew; a query may appear in several steps of the evaluation."""
+    """Return the growth of each query's answer, summed over all parts of the evaluation."""
     ids, deltas = (np.concatenate(column) for column in zip(*report.grown, strict=True))
     queries, position = np.unique(ids, return_inverse=True)
     return _batch([queries, np.bincount(position, weights=deltas).astype(np.int64)], COUNTS)
@@ -207,7 +207,7 @@ def shown_rows(movement: BatchObjects, shown: Array) -> pa.RecordBatch:
 
 
 def _keys(movement: BatchObjects, shown: Array) -> pa.Array[Any]:
-    """Return the keys of shown values; keys of the batch's own rows are read as they came."""
+    """Return the keys of shown values; keys of the batch's own rows are taken from its input."""
     table, known, versions = movement.table, len(movement.table), movement.versions
     if len(shown) and shown.min() >= known and shown.max() < versions:
         rows: Any = pa.array(shown - known)

@@ -17,7 +17,7 @@ from stqsh.spec.chunk import columns_schema
 from stqsh.spec.stream import StreamSpec
 
 LOOKED_UP = "\0looked up"
-"""The column of bytes that a kind may send beside each candidate's record; NULL for none."""
+"""The column of bytes that a kind may send with each candidate's record; NULL for none."""
 
 
 class CandidateRecords:
@@ -40,7 +40,7 @@ class CandidateRecords:
         }
 
     def _load(self, i: int) -> StoredColumn:
-        """Return a copy of a stored column, as the state is rewritten before updates show the old records."""
+        """Copy a stored column, because the state is overwritten before updates show the old records."""
         return StoredColumn(self._table.array(f"c{i}").copy(), self._table.array(f"v{i}").copy())
 
     def __len__(self) -> int:
@@ -48,14 +48,14 @@ class CandidateRecords:
         return len(self._stored[key].values) + len(self._rows[key].values)
 
     def take(self, columns: list[pa.Array[Any]]) -> None:
-        """Add the batch's rows: the columns in their order; what an older version did not send is NULL."""
+        """Add the batch's rows, as columns in order; columns missing from older versions become NULL."""
         rows, sent = len(columns[0]), len(columns)
         missing = [pa.nulls(rows, pa.string())] * (len(self._kinds) - sent)
         for (name, kind), column in zip(self._kinds.items(), [*columns, *missing], strict=True):
             self._rows[name] = encode(column, kind, self._pool)
 
     def keys(self) -> Array:
-        """Return the keys of all versions, or the numbers of their texts."""
+        """Return the keys of all versions; for text keys, their numbers."""
         key = self._spec.key
         return np.concatenate([self._stored[key].values, self._rows[key].values])
 
@@ -70,13 +70,13 @@ class CandidateRecords:
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def looked_up(self, versions: Array) -> pa.BinaryArray:
-        """Return what slots looked up for some versions; null for nothing."""
+        """Return the looked-up bytes of some versions; null for none."""
         column: Any = self._column(LOOKED_UP, versions)
         found: pa.BinaryArray = column.view(pa.binary())
         return found
 
     def numbers_looked_up(self) -> Array:
-        """Return a number for what slots looked up for each version, alike for the same; -1 for nothing."""
+        """Return a number for the looked-up bytes of each version, equal for equal bytes; -1 for none."""
         columns = (self._stored[LOOKED_UP], self._rows[LOOKED_UP])
         return np.concatenate([np.where(column.valid, column.values, -1) for column in columns])
 
@@ -85,7 +85,7 @@ class CandidateRecords:
         return decode(column, self._kinds[name], self._pool.strings())
 
     def keep(self, versions: Array) -> None:
-        """Store the records of the candidates after the batch; the results of `show` do not change."""
+        """Store the records of the candidates after the batch; `show` still returns all versions."""
         for i, name in enumerate(self._kinds):
             column = pick(self._stored[name], self._rows[name], versions)
             self._table.store(**{f"c{i}": column.values, f"v{i}": column.valid})

@@ -1,12 +1,12 @@
-"""DWELL of merged answers: a row counts as in or out only once it has stayed so for a while.
+"""DWELL of merged answers: a row counts as in or out only after it has stayed so for DWELL.
 
-Idea: Aggregate knows the answer of each query row by row, whatever kind the query has. This stage follows
-the merge and lets a change through once it has lasted, so no kind knows of it. Invariant: readers hold the
-rows that are `sent`; what differs from the answer waits. Cost: a sort of the changes and of the rows in the
-answers of queries with DWELL; other queries pass.
+Idea: Aggregate has the answer of each query row by row, for any kind. This stage follows the merge and sends
+a change after it has lasted, so kinds need no code for DWELL. Invariant: readers hold the rows with `sent`;
+every difference from the answer waits. Cost: a sort of the changes and of the rows in the answers of queries
+with DWELL; updates of other queries pass through.
 
-A row is what it is in the answer. One that has left keeps the record and the reason with which it left, until
-it returns or its leaving has lasted. It does not wait if its object went away.
+A row in the answer shows its current record. A row that has left keeps the record and the reason with which
+it left, until it returns or its leaving has lasted. A leaving does not wait if the object became absent.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from stqsh.core.output.renewed_rows import CHANGED, KeyedChanges, renewed_rows
 from stqsh.core.state.table import ArraySpec, StateTable
 
 _IN_STEPS = BatchTiming(1, 0, 1, 1, -1)
-"""A clock whose time is the number of the step, because DWELL is in steps here."""
+"""A timing whose time is the number of the step, because DWELL is in steps here."""
 
 
 _UNKNOWN = np.iinfo(np.int64).min
-"""The time of an event of which only the key is known."""
+"""The time of an event if only its key is known."""
 
 
 class _HeldQueries(StateTable):
@@ -47,8 +47,8 @@ class _HeldQueries(StateTable):
 class _HeldRows(StateTable):
     """The rows of answers, in the order of their records.
 
-    A row with op 1 is in the answer, or was before it left. One with op -1 shows how a sent row left that
-    waits.
+    A row with op 1 is in the answer, or was in it before it left. A row with op -1 has the record and reason
+    with which a sent row left, while the leaving waits.
     """
 
     query = ArraySpec(np.int64)
@@ -60,12 +60,12 @@ class _HeldRows(StateTable):
 
 
 class _Terms(NamedTuple):
-    """What the marks of a batch say about each query, (queries,) each.
+    """The marks of a batch for each query, (queries,) each.
 
     Attributes:
-        awake: Whether changes may become due in the batch, bool; not so of a paused query.
+        awake: Whether changes may become due in the batch, bool; False for a paused query.
         resumed: Whether it is awake again, bool.
-        bye: The step at which it is removed, NEVER for most.
+        bye: The step at which it is removed, NEVER if it stays.
         why: The reason, int8.
         first, last: The steps of the batch.
     """
@@ -84,7 +84,7 @@ class _Rows(NamedTuple):
     Attributes:
         query: The position of the query.
         code: The query and the row's object as one number.
-        step: When it came, left or changed; of a stored row that waits, when it began to wait.
+        step: The step at which it came, left or changed; for a stored row that waits, when it began to wait.
         op, why, distance: As in updates.
         sent: Whether readers held it before the batch, bool.
         stored: Whether it is from before the batch, bool.
@@ -100,7 +100,7 @@ class _Rows(NamedTuple):
     stored: Array
 
     def as_changes(self, versions: Array, steps: Array) -> KeyedChanges:
-        """Return rows as changes at these steps; their keys are numbered across queries."""
+        """Return rows as changes at these steps; the keys are codes, which are distinct across queries."""
         query, code, op = (column[versions] for column in (self.query, self.code, self.op))
         return KeyedChanges(query, code, steps, op, versions)
 
@@ -109,7 +109,7 @@ class HeldAnswers:
     """The queries with DWELL of one kind over a stream, in one batch on a slot of Aggregate."""
 
     def __init__(self, batch: MergeInput) -> None:
-        # Below a prefix of its own, because a merge releases all below its prefix when its last query ends.
+        # A separate prefix, because a merge releases everything below its own when its last query ends.
         self._batch, self._prefix = batch, f"s{batch.spec.id}/{batch.kind}-held"
         self._marks = all_marks(batch.marks)
         begins = bool((self._marks.mark == HOLD).any())
@@ -123,7 +123,7 @@ class HeldAnswers:
         return self._queries.id.copy() if self._is_used else np.empty(0, np.int64)
 
     def hold_back(self, merged: MergedUpdates) -> list[MergedUpdates]:
-        """Return what is due of the changes of answers, and the changes of other queries.
+        """Return the changes of answers that are due, and all changes of queries without DWELL.
 
         Args:
             merged: The changes. Those of queries with DWELL include each new record of a member that stays.
@@ -140,14 +140,14 @@ class HeldAnswers:
         return _HeldQueries(self._batch.state, f"{self._prefix}/queries")
 
     def _register(self) -> None:
-        """Add new queries; ids ascend from one to the next."""
+        """Add new queries, whose ids are greater than all others and ascend."""
         queries, new = self._queries, self._marks.mark == HOLD
         new &= ~np.isin(self._marks.query, queries.id)
         dwell = self._marks.k[new].astype(np.int64)
         queries.append(id=self._marks.query[new], dwell=dwell, paused=np.zeros(len(dwell), np.bool_))
 
     def _due(self, news: QueryUpdates, shown: CandidateRecords) -> MergedUpdates:
-        """Take in the changes of answers, and return what has lasted by the end of the batch."""
+        """Add the changes of answers, and return the changes that have lasted by the end of the batch."""
         queries, stored = self._queries, _HeldRows(self._batch.state, f"{self._prefix}/rows")
         records = CandidateRecords(self._batch.state, f"{self._prefix}/records", self._batch.spec)
         records.take([*shown.show(news.show).columns, shown.looked_up(news.show).view(pa.string())])
@@ -172,7 +172,7 @@ class HeldAnswers:
         return times
 
     def _terms(self, queries: _HeldQueries) -> _Terms:
-        """Return what the marks say; a query that is paused and resumed in one step goes on."""
+        """Return the marks by query; a query that is paused and resumed in one step continues."""
         marks, first = self._marks, self._batch.first
         mine = np.isin(marks.query, queries.id)
         at, mark, step = np.searchsorted(queries.id, marks.query[mine]), marks.mark[mine], marks.step[mine]
@@ -209,7 +209,7 @@ class HeldAnswers:
 def _rows(
     ids: Array, stored: _HeldRows, news: QueryUpdates, terms: _Terms, records: tuple[Array, Array | None]
 ) -> _Rows:
-    """Return the stored rows and those of the batch; what a resumed query waits for begins to wait now.
+    """Return the stored rows and those of the batch; waiting changes of resumed queries begin to wait anew.
 
     `records` has the keys of all versions, and the times of events.
     """
@@ -234,10 +234,10 @@ def _rows(
 
 
 def _told_apart(code: Array, step: Array, op: Array, times: Array) -> Array:
-    """Return codes that tell events of one key apart by their times, in the order of the codes given.
+    """Return codes that distinguish events with one key by their times, in the order of the given codes.
 
-    A later event may have the key of one that has expired. A row of which only the key is known shows the
-    last event before it that has the key.
+    A later event may have the key of an expired one. A row of which only the key is known belongs to the last
+    event with the key before it.
     """
     order = np.lexsort((op, step, code))
     known = np.maximum.accumulate(np.where(times[order] == _UNKNOWN, 0, np.arange(len(order))))
@@ -249,7 +249,10 @@ def _told_apart(code: Array, step: Array, op: Array, times: Array) -> Array:
 
 
 def _turning(rows: _Rows) -> Array:
-    """Return which rows come into an answer or leave it, and wait or begin to do so; bool (n,)."""
+    """Return which rows enter or leave an answer, and wait or begin to wait; bool (n,).
+
+    Not those that only change, end with their query, or are stored and steadily in the answer.
+    """
     is_changed = (rows.op < 0) & (rows.why == CHANGED) & ~rows.stored
     span = int(rows.step.max(initial=0)) + 1
     when = rows.code * span + rows.step
@@ -267,9 +270,10 @@ def _lasting(rows: _Rows, terms: _Terms, dwell: Array) -> tuple[KeyedChanges, Ar
     asleep = np.flatnonzero(turning & ~terms.awake[rows.query])
     at = at[np.lexsort((rows.op[at], ~rows.stored[at], rows.step[at], rows.code[at]))]
     query, step, op = rows.query[at], rows.step[at], rows.op[at]
-    # Codes tell rows of different queries apart, so their order is that of queries and keys.
+    # Codes are distinct across queries, so their order is that of queries and keys.
     number = np.unique(rows.code[at], return_inverse=True)[1]
     toggles = DwellChanges(query.astype(np.int32), number.astype(np.int32), step, op)
+    # Comings wait, and so do leavings of objects that are still present; other leavings are due at once.
     is_patient = (op > 0) | np.isin(rows.why[at], (LEFT, OVERTAKEN))
     absent = np.where(is_patient, NEVER, step)
     timing = _IN_STEPS._replace(first=terms.first, last=terms.last)
@@ -281,7 +285,7 @@ def _lasting(rows: _Rows, terms: _Terms, dwell: Array) -> tuple[KeyedChanges, Ar
 
 
 def _in_answer(rows: _Rows, first: int) -> tuple[Array, Array]:
-    """Return the rows that are in answers by code and step: versions, and their steps from 1 on; 0 before."""
+    """Return the rows in answers by code and step: versions, and steps from 1 on, 0 if from before."""
     version = np.flatnonzero(rows.op > 0)
     step = np.where(rows.stored[version], 0, rows.step[version] - first + 1)
     order = np.lexsort((step, rows.code[version]))
@@ -289,7 +293,7 @@ def _in_answer(rows: _Rows, first: int) -> tuple[Array, Array]:
 
 
 def _shown(rows: _Rows, code: Array, step: Array, first: int) -> Array:
-    """Return the last version in the answer that has a code, at or before a step."""
+    """Return the last version with each code in the answer, at or before a step."""
     version, when = _in_answer(rows, first)
     span = int(max(when.max(initial=0), (step - first + 1).max(initial=0))) + 1
     at = np.searchsorted(rows.code[version] * span + when, code * span + (step - first + 1), side="right")
@@ -305,13 +309,13 @@ def _sent_after(rows: _Rows, turns: KeyedChanges) -> Array:
 
 
 def _turned(rows: _Rows, turns: KeyedChanges) -> QueryUpdates:
-    """Return the updates of rows whose coming or leaving is due."""
+    """Return the updates of rows that enter or leave and are due."""
     why = np.where(turns.op > 0, 0, rows.why[turns.version]).astype(np.int8)
     return QueryUpdates(turns.step, turns.query, turns.op, why, turns.version)
 
 
 def _changed(rows: _Rows, turns: KeyedChanges, records: CandidateRecords, first: int) -> QueryUpdates:
-    """Return the updates of rows that readers hold throughout and whose records select something else."""
+    """Return the updates of rows that readers hold throughout and whose selected values change."""
     version, step = _in_answer(rows, first)
     candidates = rows.as_changes(version, step + first - 1)
     found = renewed_rows(candidates, rows.sent[version], turns, crossing=False)
@@ -319,7 +323,7 @@ def _changed(rows: _Rows, turns: KeyedChanges, records: CandidateRecords, first:
 
 
 def _retracted(rows: _Rows, terms: _Terms, sent: Array, waiting: Array) -> QueryUpdates:
-    """Return the updates that take back what readers hold of queries that end."""
+    """Return the updates that retract what readers hold for queries that end."""
     ends = (rows.op < 0) & ~rows.stored & np.isin(rows.why, (DROPPED, ENDED)) & np.isin(rows.code, sent)
     parted = waiting[(rows.op[waiting] < 0) & (terms.bye[rows.query[waiting]] < NEVER)]
     version = np.concatenate([np.flatnonzero(ends), parted])
@@ -328,7 +332,7 @@ def _retracted(rows: _Rows, terms: _Terms, sent: Array, waiting: Array) -> Query
 
 
 def _kept(rows: _Rows, terms: _Terms, sent: Array, waiting: Array) -> tuple[Array, Array, Array]:
-    """Return the versions to store, whether readers hold each, and since when each waits."""
+    """Return the versions to store, whether readers hold each, and the step since which each waits."""
     version, _ = _in_answer(rows, terms.first)
     is_last = np.append(
         rows.code[version][1:] != rows.code[version][:-1], np.ones(min(len(version), 1), np.bool_)
@@ -338,7 +342,7 @@ def _kept(rows: _Rows, terms: _Terms, sent: Array, waiting: Array) -> tuple[Arra
     coming = coming[np.argsort(rows.code[coming])]
     holds, comes = np.isin(rows.code[latest], sent), np.isin(rows.code[latest], rows.code[coming])
     since = np.zeros(len(latest), np.int64)
-    since[comes] = rows.step[coming]  # both in the order of codes
+    since[comes] = rows.step[coming]  # both are in the order of codes
     there, never = holds | comes, np.zeros(len(parted), np.bool_)
     versions = np.concatenate([latest[there], parted])
     is_sent = np.concatenate([holds[there], never])
@@ -348,7 +352,7 @@ def _kept(rows: _Rows, terms: _Terms, sent: Array, waiting: Array) -> tuple[Arra
 
 
 def _together(*parts: QueryUpdates) -> QueryUpdates:
-    """Return updates as one table, without distances."""
+    """Concatenate updates, without distances."""
     step, query, op, why, show = (
         np.concatenate(column) for column in zip(*(p[:5] for p in parts), strict=True)
     )

@@ -1,7 +1,8 @@
 """Merge the slots' candidates of a stream's queries into answers, and return the changes as updates.
 
-CheetahGIS section VI-A (the Aggregator merges the local results of a kNN query) and SSTD section 6.3 (the
-merger keeps the results of continuous kNN queries); here for every step of a batch.
+This follows CheetahGIS section VI-A, where the Aggregator merges the local results of a kNN query, and SSTD
+section 6.3, where the merger keeps the results of continuous kNN queries. Here the merge is done for every
+step of a batch.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from stqsh.spec.stream import StreamSpec
 
 
 class _MergedQueries(StateTable):
-    """Queries by id, and the start of each one's candidates."""
+    """Queries by id, and the start of the candidates of each."""
 
     id = ArraySpec(np.int64)
     k = ArraySpec(np.int32)
@@ -45,7 +46,7 @@ class _MergedQueries(StateTable):
 
 @dataclass(frozen=True)
 class MergeInput:
-    """What the slots offer for one kind's queries over a stream in a batch, on one slot of Aggregate.
+    """The slots' offers for one kind's queries over a stream in a batch, on one slot of Aggregate.
 
     Attributes:
         state: The slot's state.
@@ -53,7 +54,7 @@ class MergeInput:
         kind: The kind's name.
         partials, marks: The payloads of the chunks "partial/<kind>" and "marks/<kind>".
         first: The first step of the batch.
-        held: The ids of the queries with DWELL, of which each new record of a member that stays is wanted.
+        held: The ids of the queries with DWELL, for which all new records of staying members are wanted.
     """
 
     state: SlotState
@@ -110,7 +111,7 @@ class MergedMembers(NamedTuple):
     Attributes:
         before: The members before the batch; their step is 0.
         after: The members after each of these steps, in the order of queries and steps.
-        query, step: All of these steps, also those after which there is no member; int64 (m,), ordered.
+        query, step: All of these steps, including those without members after them; int64 (m,), ordered.
         records: The records of all versions.
         ranks: The rank of each version, float64.
     """
@@ -124,21 +125,21 @@ class MergedMembers(NamedTuple):
 
 
 def first_k_members(batch: MergeInput, *, keep: bool) -> MergedMembers:
-    """Merge a batch as `first_k` does, for a kind that needs the members and not how they change.
+    """Merge a batch as `first_k` does, and return the members instead of their changes.
 
     Args:
-        batch: What the slots offer.
+        batch: The slots' offers.
         keep: Whether candidates are stored for the next batch; if not, slots offer all of them again.
     """
     return _Merger(batch).run_members(keep=keep)
 
 
 class MergedCandidates(NamedTuple):
-    """The changes of first k's as candidates: members that come or have new records, and those that leave.
+    """The changes of the first k as candidates: members that come, have new records, or leave.
 
     Attributes:
-        changes: They.
-        distances: Their ranks if their queries show distances, else NaN, float64.
+        changes: The changes.
+        distances: The rank of each if its query shows distances, else NaN, float64.
         shows: Whether the query of each shows distances, bool.
         records: The records of all versions.
     """
@@ -150,7 +151,10 @@ class MergedCandidates(NamedTuple):
 
 
 def first_k_candidates(batch: MergeInput) -> MergedCandidates:
-    """Merge a batch as `first_k` does, for a kind whose slots look something up, and that merges further."""
+    """Merge a batch as `first_k` does, and return the changes as candidates of a second merge.
+
+    Slots must send looked-up bytes; without them new records of members that stay are not found.
+    """
     return _Merger(batch).run_candidates()
 
 
@@ -158,8 +162,8 @@ class _Merger:
     """The answers of one kind's queries over a stream.
 
     Arrays below `s{stream}/{kind}/`. By query: id int64, k int32, shows bool (whether it has a distance),
-    start int64 (one more). By candidate: rank float64, sent bool (in the answer that was sent), and the
-    columns of `CandidateRecords`.
+    start int64 (with one more element). By candidate: rank float64, sent bool (in the answer that was sent),
+    and the columns of `CandidateRecords`.
     """
 
     def __init__(self, batch: MergeInput) -> None:
@@ -190,7 +194,7 @@ class _Merger:
         return updates._replace(query=self._ids[updates.query])
 
     def _merged(self) -> tuple[AnswerChanges, RenewedRows, Array, Array]:
-        """Merge the batch; return the changes of answers, who stays in them, ranks, and what queries show."""
+        """Merge; return changes of answers, staying members with new records, ranks, and `shows`."""
         self._register()
         self._ids, shows = self._queries.id.copy(), self._queries.shows.copy()
         known = np.arange(len(self._queries.rank), dtype=np.int32)
@@ -223,7 +227,7 @@ class _Merger:
         return MergedMembers(before, members, ids[at[turns]], news.step[turns], self._records, ranks)
 
     def _register(self) -> None:
-        """Add new queries; ids ascend from one to the next."""
+        """Add new queries, whose ids are greater than all others and ascend."""
         new = np.flatnonzero(self._marks.mark == REGISTER)
         new = new[~np.isin(self._marks.query[new], self._queries.id)]
         marks = self._marks
@@ -257,7 +261,7 @@ class _Merger:
         return ranks
 
     def _renewed(self, lists: CandidateLists, news: SlotChanges, changes: AnswerChanges) -> RenewedRows:
-        """Return the members that stay in answers with new records; none if nobody asks for them."""
+        """Return the members that stay in answers with new records; empty if no query needs them."""
         known = len(lists.version)
         if not len(self._batch.held) and (self._records.numbers_looked_up() < 0).all():
             return RenewedRows(*(np.empty(0, np.int64) for _ in RenewedRows._fields))
@@ -295,7 +299,7 @@ class _Merger:
 
 
 def _updates(changes: AnswerChanges, more: QueryUpdates, ranks: Array) -> tuple[QueryUpdates, Array]:
-    """Return changes of answers and more updates, whose queries are given by position, and their ranks."""
+    """Concatenate changes of answers and more updates, with queries by position; return also ranks."""
     some = QueryUpdates(changes.step, changes.query, changes.op, changes.why, changes.version)
     pairs = zip(some[:5], more[:5], strict=True)
     step, query, op, why, show = (np.concatenate(pair) for pair in pairs)

@@ -1,14 +1,15 @@
-"""What slots send to Aggregate for queries that are merged: candidates and marks, as chunks.
+"""The chunks that slots send to Aggregate for merged queries: candidates and marks.
 
 "partial/<kind>" holds candidates: a record batch of `PARTIAL`, followed by the stream's declared columns. Its
-first columns are read by position, as a stream may have its own column "query". "marks/<kind>" holds `MARKS`,
-the changes of the queries themselves. All slots that hold a query send the same mark, which counts once.
+first columns are read by position, because a stream may itself have a column "query". "marks/<kind>" holds
+`MARKS`, the state changes of queries. All slots that hold a query send the same mark, which counts once.
 
-SSTD section 6.3 lets the merger send the distance r of the k-th result back, so that workers keep candidates
-beyond r to themselves. Here slots always send their own k: whether a candidate counts depends on what the
-other slots lose in the same step, which no slot can know without a second exchange within the step. Even
-events, which never move, expire and change under conditions on NOW. The saving would be small: slots send
-only changes of candidates, and at most (s - 1) / s of them are discarded, with s slots.
+In SSTD section 6.3 the merger sends the distance r of the k-th result back, so that workers do not send
+candidates beyond r. Here slots always send their own k: whether a candidate counts depends on what the other
+slots lose in the same step, which no slot can determine without a second exchange within the step. This is
+true even of events, which never move, because they expire and change under conditions on NOW. The saving
+would be small: slots send only changes of candidates, and with s slots at most (s - 1) / s of them are
+discarded.
 """
 
 from __future__ import annotations
@@ -39,9 +40,10 @@ _PARTIAL: list[tuple[str, pa.DataType]] = [
 PARTIAL = pa.schema(_PARTIAL)
 """A candidate, with its record after the step in the stream's columns.
 
-_op is 1 if it is one of its slot's k from this step on, or has a new record or rank, and -1 if it no longer
-is; _why is the reason, if its own state is one. Answers are ordered by _rank, smallest first, which for kNN
-is the distance; in a removal it is the distance to show, null for none. A kind may rank by bytes instead.
+_op is 1 if it is one of its slot's k from this step on, or has a new record or rank; it is -1 if it is no
+longer one of them. _why is the reason, if the object's own state is the reason. Answers are ordered by _rank,
+smallest first, which for kNN is the distance; in a removal it is the distance to show, null for none. A kind
+may rank by bytes instead.
 """
 
 _MARKS: list[tuple[str, pa.DataType]] = [
@@ -52,14 +54,14 @@ _MARKS: list[tuple[str, pa.DataType]] = [
     ("shows", pa.bool_()),
 ]
 MARKS = pa.schema(_MARKS)
-"""A change of a query at a step; k and shows (whether updates have a distance) apply to REGISTER."""
+"""A state change of a query at a step; k and shows (whether updates have a distance) are for REGISTER."""
 
 REGISTER, PAUSE, DROP, END, LIMIT, HOLD, WAKE = 1, 2, 3, 4, 5, 6, 7
-"""The marks; a query that resumes needs none, because its slots send the changes since it paused.
+"""The marks. A query that resumes needs no mark, because its slots send the changes since it paused.
 
-LIMIT comes with REGISTER where a kind merges twice: its k is how many of the merged members are wanted.
-HOLD comes with REGISTER of a query with DWELL: its k is the DWELL in steps. WAKE comes with each batch in
-which such a query is active: its step is the last one up to which changes may become due.
+LIMIT is sent with REGISTER if a kind merges twice: its k is the number of merged members that are wanted.
+HOLD is sent with REGISTER of a query with DWELL: its k is the DWELL in steps. WAKE is sent in each batch in
+which a query with DWELL is active: its step is the last step at which changes may become due.
 """
 
 PART_CANDIDATES = 1 << 17
@@ -84,9 +86,9 @@ class CandidateOffers(NamedTuple):
         query: The query's id.
         op: 1 for a new candidate or record, -1 for a removal.
         why: The reason of a removal.
-        show: The record, as in `stqsh.core.kernels.events.updates.UpdateArrays`.
+        show: The record to show, as in `stqsh.core.kernels.events.updates.UpdateArrays`.
         rank: float64, NaN for none; or bytes, null for none.
-        looked_up: Bytes for Aggregate beside the record, null for none; None for kinds that send none.
+        looked_up: Bytes for Aggregate in addition to the record, null for none; None if the kind sends none.
     """
 
     step: Array
@@ -116,7 +118,7 @@ class Partials:
             self._offers.append(offers)
 
     def chunks(self) -> list[Chunk]:
-        """Return marks and candidates as chunks; call this before the batch's records are stored."""
+        """Return marks and candidates as chunks; must be called before the batch's records are stored."""
         chunks: list[Chunk] = []
         if self._marks:
             columns = zip(*self._marks, strict=True)
@@ -152,7 +154,7 @@ class Partials:
 
 
 def all_candidates(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return the candidates of several slots as one batch; where nothing was looked up, that is NULL."""
+    """Concatenate the candidates of several slots; looked-up bytes that are missing become NULL."""
     widest = max(batches, key=lambda batch: batch.num_columns)
     return concatenate(
         [
@@ -170,12 +172,12 @@ def _marks(marks: QueryMarks) -> pa.RecordBatch:
 
 
 def is_partial(kind: str) -> bool:
-    """Return whether chunks of this kind go to the Aggregate slots that have their queries."""
+    """Return whether chunks of this kind are sent to the Aggregate slots that have their queries."""
     return kind.startswith(("partial/", "marks/"))
 
 
 def all_marks(batches: Iterable[pa.RecordBatch]) -> QueryMarks:
-    """Return the marks of several slots as one table without duplicates, by query; the latest counts."""
+    """Return the marks of several slots without duplicates, by query; the latest mark counts."""
     table = pa.Table.from_batches(list(batches), MARKS)
     columns = [column.to_numpy() for column in table.columns]
     order = np.argsort(-columns[1], kind="stable")

@@ -1,4 +1,4 @@
-"""Members of merged answers that stay, and whose rows change: what queries WITH (changes => true) send."""
+"""Changed rows of members that stay in merged answers, for queries WITH (changes => true)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ CHANGED = WHY.index("changed")
 
 
 class KeyedChanges(NamedTuple):
-    """Candidates, or members of answers, that come and go; (n,) each.
+    """Candidates, or members of answers, that come and leave; (n,) each.
 
     Attributes:
-        query: The query, as ids or as positions.
+        query: The queries, as ids or as positions.
         key: The number of the record's key.
         step: int64.
-        op: 1 for one that comes or has a new record, -1 for one that goes, int8.
+        op: 1 if it comes or has a new record, -1 if it leaves, int8.
         version: The record.
     """
 
@@ -31,7 +31,7 @@ class KeyedChanges(NamedTuple):
     version: Array
 
     def codes(self, keys: int) -> Array:
-        """Return the query and the key as one number; `keys` is above the numbers of all keys."""
+        """Return query and key as one number each; `keys` is greater than the numbers of all keys."""
         codes: Array = self.query.astype(np.int64) * keys + self.key
         return codes
 
@@ -45,9 +45,9 @@ class RenewedRows(NamedTuple):
     new: Array
 
     def changed(self, selected: Array, anyway: Array | bool = False) -> RenewedRows:
-        """Return those that differ in what is selected: a number for each version, -1 for nothing.
+        """Return the rows whose selected values differ, and rows marked in `anyway`, bool (n,).
 
-        Those that are wanted `anyway`, bool (n,), need not differ.
+        `selected` has a number for the selected values of each version, -1 for none.
         """
         old, new = selected[self.old], selected[self.new]
         differs = ((old >= 0) & (new >= 0) & (old != new)) | anyway
@@ -67,11 +67,15 @@ def renewed_rows(
 ) -> RenewedRows:
     """Return the members that stay in answers with new records.
 
+    Idea: sort candidates by query, key and step; two neighbours are the old and the new record of a member.
+    The member stays if its last turn before the step was a coming, or it was sent before the batch and has
+    not turned, and if it does not turn in the step. Cost: one sort each of candidates and turns.
+
     Args:
-        candidates: Those from before the batch, at a step before it, and the batch's.
+        candidates: The candidates from before the batch, at a step before it, and those of the batch.
         sent: Whether candidates were in the answers before the batch, bool.
-        turns: The members that come into answers and leave them, in the order of steps.
-        crossing: Whether a removal and a candidate of one key in one step are one object on two slots.
+        turns: The members that enter and leave answers, in the order of steps.
+        crossing: Whether a removal and a candidate of one key in one step mean one object on two slots.
     """
     keys = int(max(candidates.key.max(initial=0), turns.key.max(initial=0))) + 1
     codes = candidates.codes(keys)

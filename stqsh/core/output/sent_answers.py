@@ -11,7 +11,7 @@ from stqsh.core.state.table import ArraySpec, StateTable
 
 
 class SentAnswers(StateTable):
-    """Members of answers, one row each; the built-in kinds store those of paused queries."""
+    """Members of answers, one row each; built-in kinds use it for paused queries."""
 
     sent_query = ArraySpec(np.int64)
     sent_obj = ArraySpec(np.int32, "objects")

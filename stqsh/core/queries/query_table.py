@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 ACTIVE, PAUSED = 1, 2
 
 RECT, CIRCLE, AREA = 0, 1, 2
-"""The shape of a region: its box, the places within a radius, or a row of the areas."""
+"""The shape of a region: its box, the places within a radius, or a row of the table of areas."""
 
 REGION = ("x1", "y1", "x2", "y2", "radius")
 """The columns that define a region; for scaled ones see `stqsh.core.matching.region_scaling`."""
@@ -58,31 +58,31 @@ REGION = ("x1", "y1", "x2", "y2", "radius")
 class QueryTable(StateTable):
     """Queries in the order of their ids.
 
-    While some query's region is scaled, there are also whole/share, float64, the remaining share of its area,
-    and whole/{name} for each of `REGION`, the columns as registered.
+    While some query's region is scaled, there are further arrays: whole/share, float64, the remaining share
+    of its area, and whole/{name} for each of `REGION`, the columns as registered.
     """
 
     id = ArraySpec(np.int64)  # ascending
     mode = ArraySpec(np.uint8)  # ACTIVE or PAUSED
-    until = ArraySpec(np.int64)  # the step at which FOR ends it, NEVER
+    until = ArraySpec(np.int64)  # the step at which FOR ends it, NEVER without FOR
     shape = ArraySpec(np.uint8)  # RECT, CIRCLE or AREA
     x1 = ArraySpec(np.float64)  # of a box; x of a static circle
     y1 = ArraySpec(np.float64)  # of a box; y of a static circle
     x2 = ArraySpec(np.float64)  # of a box
     y2 = ArraySpec(np.float64)  # of a box
     width, height = Alias("x1"), Alias("y1")  # of a moving rectangle
-    reach = Alias("x2")  # by how much a moving region is extended, NaN: not at all
-    radius = ArraySpec(np.float64)  # of a circle; infinite where all places belong
+    reach = Alias("x2")  # extension of a moving region, NaN for none
+    radius = ArraySpec(np.float64)  # of a circle; infinite if it contains all places
     area = ArraySpec(np.int32)  # row among the slot's areas, -1 for none
-    k = ArraySpec(np.int32)  # how many neighbours are wanted, 0 for other kinds
+    k = ArraySpec(np.int32)  # number of neighbours, 0 for other kinds
     focal = ArraySpec(np.int32)  # focal object, -1 for a static region
     template = ArraySpec(np.int32)  # of its condition, -1 for none
     constants = ArraySpec(np.int32)  # row of its constants among those of the template
     shows_distance = ArraySpec(np.uint8)  # whether its updates have DISTANCE
-    dwell = ArraySpec(np.int64)  # µs for which a member must stay in or out before it is sent
-    min_accuracy = ArraySpec(np.float64)  # 0 .. 1: how much of it load shedding leaves
+    dwell = ArraySpec(np.int64)  # DWELL, µs
+    min_accuracy = ArraySpec(np.float64)  # 0 .. 1: the share of its area that load shedding must leave
     tested = ArraySpec(np.int64)  # pairs of events, or of records at refreshes, and this query so far
-    matched = ArraySpec(np.int64)  # those of them after which the object was a member
+    matched = ArraySpec(np.int64)  # tested pairs after which the object was a member
     sent = ArraySpec(np.int64)  # updates sent so far
 
     def register(
@@ -90,7 +90,7 @@ class QueryTable(StateTable):
     ) -> Array:
         """Add new queries, unscaled and without their conditions, and return their positions, ascending.
 
-        Positions of other queries change if some that the slot gets to know later are among the new ones.
+        Positions of other queries change if the slot gets an older query, whose id is not the greatest.
 
         Args:
             new: The queries; their polygons are stored too.
@@ -119,7 +119,7 @@ class QueryTable(StateTable):
         return self._sort(new.ids)
 
     def relocate(self, positions: Array, new: NewQueries, focals: ObjectTable) -> None:
-        """Give queries other regions, unscaled; nothing else of them changes.
+        """Replace the regions of queries, unscaled; nothing else changes.
 
         Args:
             positions: The queries.
@@ -139,7 +139,7 @@ class QueryTable(StateTable):
         release_polygons(self.state, before)
 
     def _sort(self, ids: Array) -> Array:
-        """Bring all queries into the order of their ids; return the positions of those with these ids."""
+        """Sort all queries by id; return the positions of the queries with these ids."""
         if (self.id[1:] < self.id[:-1]).any():
             order = np.argsort(self.id, kind="stable")
             names = list(self._specs)
@@ -180,7 +180,7 @@ class QueryTable(StateTable):
         self.state.replace(f"{self.prefix}/whole/share", shares)
 
     def whole(self, name: str) -> Array:
-        """Return a column of `REGION` as it was registered."""
+        """Return a column of `REGION` as registered."""
         return self.array(name) if self.shares is None else self.array(f"whole/{name}")
 
     def remove(self, positions: Array) -> None:
@@ -193,7 +193,7 @@ class QueryTable(StateTable):
         return np.flatnonzero(np.isin(self.id, np.array(sorted(ids), np.int64)))
 
     def counters(self, positions: Array) -> dict[str, Array]:
-        """Return the ids of queries, and what EXPLAIN says has been done for them: int64 (n,) by column."""
+        """Return the ids of queries and their counters for EXPLAIN: int64 (n,) by column."""
         return {name: self.array(name)[positions] for name in ("id", "tested", "matched", "sent")}
 
     def resume(self, ids: Iterable[int], step: int) -> Array:
@@ -214,8 +214,8 @@ class QueryCommands:
         dropped, paused, resumed: The ids of older queries.
         altered: Older queries with their new regions.
         stream_dropped: Whether the whole stream is dropped.
-        memory: What load shedding and caches do from the batch's first step, before new queries; None if
-            unchanged.
+        memory: The state of load shedding and cache areas from the batch's first step on, before new queries;
+            None if unchanged.
     """
 
     registered: NewQueries
@@ -229,7 +229,7 @@ class QueryCommands:
 
     @property
     def any(self) -> bool:
-        """Whether there is anything to do."""
+        """Whether there are any commands."""
         there = len(self.registered) or self.dropped or self.paused or self.resumed or self.stream_dropped
         return bool(there or len(self.altered)) or self.memory is not None
 
@@ -239,7 +239,7 @@ class QueryCommands:
 
 
 def digest(commands: Iterable[SlotCommand | NewQueries]) -> QueryCommands:
-    """Fold commands that take effect together, in log order; queries of one pattern stay together.
+    """Combine commands that take effect together, in log order; queries of one pattern stay together.
 
     A query that is registered and dropped in one batch never existed; one that is paused and resumed
     continues.
@@ -263,7 +263,7 @@ class _Digest:
         self.memory: RetentionOrder | None = None
 
     def run(self, commands: Iterable[SlotCommand | NewQueries]) -> QueryCommands:
-        """Take in all commands, and return their combined effect."""
+        """Process all commands, and return their combined effect."""
         for command in commands:
             if isinstance(command, NewQueries):
                 self.alike.append(command)
@@ -285,7 +285,7 @@ class _Digest:
                 self._alter(command.id, command.query)
 
     def _alter(self, id_: int, query: SlotQuery) -> None:
-        """Note a query's last region; one that is new is registered with it."""
+        """Store a query's last region; a new query is registered with it."""
         mine = self.new.get(id_)
         if mine is not None and mine.step is None:
             self.new[id_] = RegisterCommand(query=query)
@@ -355,7 +355,7 @@ def _last_steps(new: NewQueries, timing: BatchTiming) -> Array:
 
 
 def is_over(query: SlotQuery, begun: int | None, timing: BatchTiming) -> bool:
-    """Return whether FOR ends a query in a batch's first step or before; it was registered in a step."""
+    """Return whether FOR ends a query, registered in step `begun`, in a batch's first step or before."""
     steps = None if begun is None else [begun]
     return bool(_last_steps(NewQueries.of([query], steps), timing)[0] <= timing.first) and begun is not None
 

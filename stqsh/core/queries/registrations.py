@@ -1,4 +1,4 @@
-"""New queries of a batch: shared values are stored once, and the others in arrays."""
+"""New queries of a batch: common values are stored once, different values in arrays."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class NewQueries:
 
     Attributes:
         ids: int64 (n,), ascending.
-        patterns: Specs; a query registered by itself has its own.
+        patterns: Specs; a query that is registered alone has its own pattern.
         which: The pattern of each query, int32 (n,).
-        numbers: Numbers that differ among regions, float64 (n,) by name; NaN if the pattern has the value.
+        numbers: Numbers of regions that differ, float64 (n,) by name; NaN if the pattern has the value.
         focals: The keys of focal objects that differ, (n,); null if the pattern has the key, None if all
             patterns do.
-        steps: The step in which each was registered, int64 (n,), if other slots know it since then; -1 for
-            new queries, None if all are new. A query that a slot gets to know later has no members there.
+        steps: The step in which each was registered, int64 (n,), if other slots have had it since then; -1
+            for new queries, None if all are new. A query that a slot gets later has no members there.
     """
 
     ids: Array
@@ -70,7 +70,7 @@ class NewQueries:
         return len(self.ids)
 
     def __iter__(self) -> Iterator[SlotQuery]:
-        """Yield their specs one by one, which is slow for many."""
+        """Yield the specs one by one, which is slow for many queries."""
         for row, (id_, which) in enumerate(zip(self.ids.tolist(), self.which.tolist(), strict=True)):
             pattern = self.patterns[which]
             own_numbers = {name: float(values[row]) for name, values in self.numbers.items()}
@@ -82,7 +82,7 @@ class NewQueries:
             yield changed_struct(pattern, id=id_, region=changed_struct(pattern.region, **own))
 
     def those(self, rows: Array) -> NewQueries:
-        """Return some of them, by a mask or by positions in ascending order."""
+        """Return some of the queries, by a mask or by positions in ascending order."""
         numbers = {name: values[rows] for name, values in self.numbers.items()}
         focals = None if self.focals is None else self.focals.take(np.arange(len(self))[rows])
         steps = None if self.steps is None else self.steps[rows]
@@ -91,7 +91,7 @@ class NewQueries:
         )
 
     def of_kind(self, kind: str) -> NewQueries:
-        """Return those whose specs are of a kind."""
+        """Return the queries of a kind."""
         mine = np.array([pattern.kind == kind for pattern in self.patterns], np.bool_)
         return self if mine.all() else self.those(mine[self.which])
 
@@ -101,33 +101,33 @@ class NewQueries:
 
     @property
     def are_new(self) -> Array:
-        """Which of them are new, and not only new to a slot; bool (n,)."""
+        """Which queries are new, not only new to this slot; bool (n,)."""
         new: Array = np.ones(len(self), np.bool_) if self.steps is None else self.steps < 0
         return new
 
     def begun(self, first: int) -> Array:
-        """Return the step in which each was registered, int64 (n,), if new ones are registered in `first`."""
+        """Return the step in which each was registered, int64 (n,); `first` for new queries."""
         return np.full(len(self), first) if self.steps is None else np.where(self.are_new, first, self.steps)
 
     def since(self, first: int) -> NewQueries:
-        """Return the same queries; those with SINCE NOW require that an event comes in their step or later.
+        """Add a condition to queries with SINCE NOW: an event must come in the query's step or later.
 
         New queries are registered in the step `first`.
         """
         waiting = [i for i, spec in enumerate(self.patterns) if spec.options.since_now]
         begun, changed = self.begun(first), {}
         for i in waiting:
-            step = int(begun[self.which == i].max(initial=0))  # those of one pattern came together
+            step = int(begun[self.which == i].max(initial=0))  # one pattern was registered at once
             parts = [*conjuncts(self.patterns[i].condition), _arrives(step)]
             changed[i] = changed_struct(self.patterns[i], condition=conjunction(parts))
         return self.with_patterns(changed)
 
     def spread(self, values: Sequence[Any], dtype: npt.DTypeLike) -> Array:
-        """Return values of patterns as an array with one element for each query."""
+        """Spread values of patterns to an array with one element for each query."""
         return np.array(values, dtype)[self.which]
 
     def regions(self, shape: type[_Shape]) -> tuple[Array, list[_Shape]]:
-        """Return positions of the queries with regions of a shape, and each one's region in its pattern."""
+        """Return the positions of queries with regions of a shape, and the region of each one's pattern."""
         found = {i: spec.region for i, spec in enumerate(self.patterns) if isinstance(spec.region, shape)}
         rows = np.flatnonzero(np.isin(self.which, list(found))) if found else np.empty(0, np.int64)
         return rows, [found[which] for which in self.which[rows].tolist()]
@@ -155,7 +155,7 @@ def _arrives(step: int) -> CompareExpr:
 
 
 def gathered(some: Iterable[NewQueries]) -> NewQueries:
-    """Return all of them as one, in the order of their ids."""
+    """Concatenate new queries, in the order of their ids."""
     parts = [part for part in some if len(part)]
     if not parts:
         return NewQueries.of([])
@@ -176,7 +176,7 @@ def gathered(some: Iterable[NewQueries]) -> NewQueries:
 
 
 def _focals(parts: Sequence[NewQueries]) -> Keys | None:
-    """Return the focal keys of all of them that their patterns do not hold."""
+    """Return the focal keys of all queries, null if the pattern has it; None if all patterns have."""
     kind = next((part.focals.type for part in parts if part.focals is not None), None)
     if kind is None:
         return None
@@ -186,7 +186,7 @@ def _focals(parts: Sequence[NewQueries]) -> Keys | None:
 
 
 def unpack_alike(payload: bytes) -> NewQueries:
-    """Return the queries in a payload that `pack_alike` made."""
+    """Return the queries in a payload from `pack_alike`."""
     queries = unpack_query_rows(payload)
     pairs = zip(queries.paths, queries.values, strict=True)
     focals = next((some for path, some in pairs if path == FOCAL_PATH), None)
@@ -205,7 +205,7 @@ def commands_in(chunks: Iterable[Chunk], before: str = "") -> Iterator[SlotComma
 
 
 def _patterns(queries: QueryRows) -> tuple[list[SlotQuery], Array]:
-    """Return a spec for each occurring combination of the values without arrays, and each query's spec."""
+    """Return a spec for each occurring combination of values without arrays, and the spec of each query."""
     pairs = zip(queries.paths, queries.values, strict=True)
     others = [(path, some) for path, some in pairs if not is_measure(path) and path != FOCAL_PATH]
     which = np.zeros(len(queries.ids), np.int64)

@@ -1,4 +1,4 @@
-"""The layout of grids, their place and cell size; it affects only speed, never answers."""
+"""The layout of grids: place and cell size. It affects only speed, never answers."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.stream import FAR_AWAY, Bounds
 
 MAX_SIDE = 512
-"""The most cells in each direction; finer grids cost more memory than they save tests."""
+"""The most cells in each direction; finer grids need more memory and save hardly any tests."""
 
 MAX_ENTRIES = 1 << 24
-"""The most entries in a grid's lists, 36 bytes each; a coarser grid is chosen to stay below."""
+"""The most entries in a grid's lists, 36 bytes each; the grid is made coarser to stay below."""
 
 _FEWEST_CELLS, _MOST_CELLS = 2.5, 7.0
-"""The width of a median rectangle in cells. Few cells suffice while lists are short. With more cells, more
-rectangles contain a whole cell, and need no test for objects that stay in the cell."""
+"""The width of the median rectangle in cells. Few cells suffice while lists are short. With more cells, more
+rectangles contain a whole cell and need no test for objects that stay in the cell."""
 
 _LONG, _ENTRIES = 50, 1 << 21
-"""More cells are used if a place is in more than _LONG rectangles, up to _ENTRIES entries in all lists."""
+"""More cells are used if an average place is in more than _LONG rectangles, up to _ENTRIES list entries."""
 
 _AROUND = 3
-"""Columns and rows of cells around the rectangles."""
+"""The number of columns, and of rows, of cells around the rectangles, both sides together."""
 
 _TINY = 1e-9
 """The least width and height of a grid."""
@@ -42,7 +42,8 @@ def lattice_over(xs: Array, ys: Array, side: int, bounds: Bounds | None = None) 
     if bounds is None:
         (left, right), (bottom, top) = _spread(xs), _spread(ys)
         bounds = left, bottom, right, top
-    # Kernels are compiled once for each mixture of types. No width overflows, so that no scale is 0.
+    # All numbers are float, because kernels are compiled per combination of types. Clamping keeps widths
+    # finite, so that no scale is 0.
     x1, y1, x2, y2 = (float(min(max(bound, -FAR_AWAY), FAR_AWAY)) for bound in bounds)
     return GridFrame(x1, y1, side / max(x2 - x1, _TINY), side / max(y2 - y1, _TINY), side)
 
@@ -74,7 +75,7 @@ class StaticRectIndex:
         self._state.replace(f"{self._prefix}/tag", lists.tag)
 
     def ordered(self, events: Transitions) -> tuple[Array | None, Transitions]:
-        """Order events for a fast `join`; return their numbers, int32, None if unchanged, and the events."""
+        """Order events for a fast `join`; return the order, int32 (None if unchanged), and the events."""
         lattice = self.lists()[0]
         return (None, events) if are_few(events, lattice) else by_cell(events, lattice)
 
@@ -94,7 +95,7 @@ class StaticRectIndex:
 def rect_lists(
     rects: Array, tag: Array, bounds: Bounds | None = None, side: int | None = None
 ) -> tuple[GridFrame, RectGrid]:
-    """List rectangles, float64 (n, 4), with tags, int32 (n,), in a grid of `side` cells, or as many as suit.
+    """List rectangles, float64 (n, 4), with tags, int32 (n,), in a grid of `side`, or a suitable side, cells.
 
     The grid covers the rectangles, within `bounds`, and a margin. Places elsewhere belong to border cells,
     whose lists are short.
@@ -111,7 +112,7 @@ def rect_lists(
 
 
 def suitable_side(rects: Array, bounds: list[float]) -> int:
-    """Return a number of cells such that the median rectangle is a few cells wide, within limits.
+    """Return a side in cells such that the median rectangle is a few cells wide, within limits.
 
     `rects` is float64 (n, 4); only widths and heights matter.
     """

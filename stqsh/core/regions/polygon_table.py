@@ -22,7 +22,7 @@ Rings = Sequence[Sequence[Sequence[float]]]
 _FREE, _INLINE, _NAMED = 0, 1, 2
 _HALF_TURN = 180.0
 _SPARE = 4096
-"""The most entries of removed areas before lists are compacted."""
+"""Lists are compacted if entries of removed areas outnumber the others by more than this."""
 
 
 class PolygonTable(StateTable):
@@ -80,7 +80,7 @@ class PolygonTable(StateTable):
     def first_members(self, area: int, x: Array, y: Array, *, planar: bool) -> pa.Array[Any]:
         """Return the first region by name of a set that holds each point, NULL if none does; string (n,).
 
-        Unless the points are `planar`, a region over the 180th meridian goes on at the other side.
+        Unless points are `planar`, a region over the 180th meridian continues on the other side.
 
         Raises:
             KeyError: there is no such set.
@@ -103,7 +103,7 @@ class PolygonTable(StateTable):
         return members
 
     def intern_polygons(self, polygons: Sequence[Rings]) -> Array:
-        """Add polygons, each the closed rings of its border and holes; return their rows, int32 (n,)."""
+        """Add polygons, each as the closed rings of its border and holes; return their rows, int32 (n,)."""
         free = np.flatnonzero(self.use == _FREE)[: len(polygons)]
         rows = np.concatenate([free, np.arange(len(self), len(self) + len(polygons) - len(free))])
         self._store_rows(rows, build_polygons(*_edges_of_rings(polygons)), _INLINE)
@@ -167,7 +167,7 @@ class PolygonTable(StateTable):
 
 
 def _turns(west: float, east: float) -> list[float]:
-    """Return by how many degrees to turn points of -180 to 180 that are between two longitudes."""
+    """Return the degrees to add to points from -180 to 180 so that they may lie between two longitudes."""
     if not max(abs(west), abs(east)) > _HALF_TURN:
         return [0.0]
     turn = 2 * _HALF_TURN
@@ -176,7 +176,7 @@ def _turns(west: float, east: float) -> list[float]:
 
 
 def polygon_arrays(table: PolygonTable) -> PolygonArrays:
-    """Return the arrays of a table as kernels take them, valid until an array is resized."""
+    """Return the arrays of a table for kernels, valid until an array is resized."""
     box, edge = table.box.reshape(-1, 4), table.edge.reshape(-1, 4)
     return PolygonArrays(box, table.bands, table.per_y, table.at, table.start, edge)
 
@@ -187,7 +187,7 @@ def _names(state: SlotState, area: int) -> Interner:
 
 
 def _compacted(own: PolygonArrays, left: Array, first: Array, last: Array) -> tuple[Array, Array]:
-    """Return starts and edges with the entries first .. last of the remaining rows only; moves `at`."""
+    """Return starts and edges with only the entries first .. last of the remaining rows; moves `at`."""
     lists = own.bands[left] + np.int64(1)
     shift = first - np.concatenate([[0], np.cumsum(last - first)[:-1]])
     start = own.start[_ranges(own.at[left], lists)] - np.repeat(shift, lists)
@@ -205,8 +205,8 @@ def _ranges(first: Array, count: Array) -> Array:
 
 
 def _edges_of(wkb: Array) -> tuple[Array, Array]:
-    """Return the edges of geometries, float64 (n, 4), and where each one's start, int64 (m + 1,)."""
-    import shapely  # takes a while to load, and few slots have areas
+    """Return the edges of geometries, float64 (n, 4), and the start of each one's edges, int64 (m + 1,)."""
+    import shapely  # slow to import, and few slots have areas
 
     shapes = shapely.from_wkb(wkb)
     mixed = shapely.get_type_id(shapes) == shapely.GeometryType.GEOMETRYCOLLECTION
@@ -239,6 +239,6 @@ def _edges_of_rings(polygons: Sequence[Rings]) -> tuple[Array, Array]:
 
 
 def _segments(places: Array, line: Array) -> tuple[Array, Array]:
-    """Return the segments from each place to the next of its line, float64 (n, 4), and their lines, (n,)."""
+    """Return the segments between successive places of lines, float64 (n, 4), and their lines, (n,)."""
     goes_on = line[:-1] == line[1:]
     return np.hstack([places[:-1], places[1:]])[goes_on], line[:-1][goes_on]
