@@ -1,8 +1,9 @@
-"""Snapshots of the past: what slots hold and what archives do, in one answer (STAR section 3.1, SSTD 3.2).
+"""Snapshots of the past: combine slots and archives in one answer (STAR section 3.1, SSTD 3.2).
 
-Every event is in the slots or in the archive. Slots say with their shares how many events they had let go at
-the step of the answer. The files with just as many are those of the batches up to that step: later ones are
-not looked at, and one that a batch under way has yet to write is waited for. So each event counts once.
+Every event is either in the slots or in the archive. With its share, each slot reports how many events it had
+released up to the step of the answer. The archive files with exactly that many events are those of the
+batches up to that step: later files are ignored, and a file that a batch under way has yet to write is waited
+for. Therefore each event counts once.
 Imports numba and pyarrow.
 """
 
