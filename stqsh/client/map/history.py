@@ -189,6 +189,7 @@ def _in_order(old: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
 
 def _last_of_each(rows: NDArray[Any], identity: NDArray[np.int64]) -> NDArray[Any]:
     """Return the last row of each identity, in their order."""
+    # `np.unique` returns first occurrences, so search the reversed rows for last ones.
     _, first = np.unique(identity[::-1], return_index=True)
     return rows[np.sort(len(rows) - 1 - first)]
 

@@ -141,6 +141,8 @@ def _chosen(keys: pa.Array[Any], wish: PlacesRequest, most: int) -> Array | None
         return None
     # Use the low bits, because an object's slot depends on the high ones.
     luck = hash_keys(keys) & _LOW
+    # A hash below a bound selects an object independently of all others, so a sample changes little from step
+    # to step. Preferred objects get at most half of the places.
     first = _are_among(keys, wish.keys)
     first &= luck < _share_of(most // 2, int(first.sum()))
     rest = luck < _share_of(most - int(first.sum()), len(keys))

@@ -85,6 +85,7 @@ class AnswerFold:
 
 def folded(answer: pa.Table | None, updates: pa.Table) -> pa.Table:
     """Return an answer after more updates of its query: remaining rows in their order, then new ones."""
+    # Only the last update of each key counts: `-` removes the row, `+` replaces it.
     last = last_of_each_key(updates)
     came = last.filter(pa.array(last.column("op").to_numpy() > 0))
     came = came.take(pc.sort_indices(came.column("step")))  # stable: by key within a step

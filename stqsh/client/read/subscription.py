@@ -114,7 +114,7 @@ class UpdateReader:
             self._lease.advance(self.after)
 
     def base(self) -> CompactedBase:
-        """Return the batch up to which the log is folded."""
+        """Return how far the log is folded: the last folded batch and step."""
         return read_base(self._link.db)
 
     def answer_at(self, query: QueryRow, step: int, up_to: int) -> pa.Table | None:

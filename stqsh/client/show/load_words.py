@@ -40,6 +40,7 @@ class Demand:
 
     def kept_share(self, objects: float) -> float:
         """Return the largest share of all needs that so many objects can satisfy, 0 to 1."""
+        # Drop the objects that the fewest queries need first, which loses the fewest needs per object.
         needed = self._needed
         lost, excess = 0.0, max(0.0, self.objects - objects)
         for queries, count in enumerate(self.counts, start=1):
@@ -49,6 +50,8 @@ class Demand:
 
     def objects_for(self, share: float) -> int:
         """Return the number of objects that satisfy a share of all needs."""
+        # The inverse of `kept_share`: drop objects in the same order while the lost needs stay within 1 -
+        # share.
         may_lose, dropped = (1 - share) * self._needed, 0
         for queries, count in enumerate(self.counts, start=1):
             fit = min(count, floor(may_lose / queries))

@@ -116,7 +116,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _remark(desk: StatementContext, found: object) -> str:
-    """Release a sink's unread updates; return a remark on sinks and alerts that still use a query's name."""
+    """Release the log kept for a dropped sink; return a remark on what the DROP leaves behind."""
     if isinstance(found, SinkRow):
         release_sink(desk.link.home, found.id)
         return "" if found.spec.is_alert else "; what it has not written yet is not written"

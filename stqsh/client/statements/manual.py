@@ -97,6 +97,7 @@ def _ranked(question: str) -> list[tuple[float, Section]]:
 
 def _score(section: Section, rarity: dict[str, float]) -> float:
     """Return how well a section matches words, weighted by rarity; sections with most of the words win."""
+    # The share of the question's words, times the summed weights (as in tf-idf).
     there = [word for word in rarity if word in section.words]
     share = sum(rarity[word] for word in there) / (sum(rarity.values()) or 1.0)
     return share * sum(rarity[word] * section.words[word] for word in there)

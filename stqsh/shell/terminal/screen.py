@@ -37,7 +37,7 @@ STATUS_EVERY_S = 0.2
 
 
 class LineSampler:
-    """Limits the number of displayed lines, and counts those omitted."""
+    """Limits the number of displayed lines by a token bucket, and counts those omitted."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

@@ -162,6 +162,7 @@ class Dashboard:
 
 def shared(needs: Sequence[int], height: int) -> list[int]:
     """Divide lines among panels: each gets what it needs, but at most an equal share of what remains."""
+    # Serve the smallest need first: what it leaves of its equal share goes to the larger needs.
     rooms = [0] * len(needs)
     left, open_ = height, sorted(range(len(needs)), key=lambda number: (needs[number], number))
     while open_:

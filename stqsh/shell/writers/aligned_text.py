@@ -73,6 +73,7 @@ def fitting_widths(columns: Sequence[TextColumn], widths: Sequence[int], room: i
         widths: The desired widths.
         room: The available terminal columns.
     """
+    # Take one character at a time from the widest text, so that texts end up about equally wide.
     found = [min(width, room) for width in widths]
     excess = sum(found) + _GAP * (len(found) - 1) - room
     while excess > 0:

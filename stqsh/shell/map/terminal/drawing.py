@@ -276,6 +276,7 @@ def _inner_place(canvas: Canvas, inside: Array, length: int) -> tuple[int, int] 
 
     `inside`, bool (rows, columns), marks the characters in the outline. One is left free on either side.
     """
+    # Try rows from the middle outwards, and in each row the longest run of inner characters first.
     rows = np.flatnonzero(inside.any(axis=1))
     middle = rows.mean() if len(rows) else 0.0
     for row in sorted(rows.tolist(), key=lambda row: abs(row - middle)):
