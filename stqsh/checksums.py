@@ -107,7 +107,7 @@ def without_seal(sealed: bytes, file: str) -> bytes:
     """Return the content that `with_seal` sealed.
 
     Raises:
-        DamagedFileError: it is not what was sealed.
+        DamagedFileError: the content does not match its seal.
     """
     return bytes(split_seal(sealed, file)[1])
 
@@ -116,7 +116,7 @@ def split_seal(sealed: Buffer, file: str) -> tuple[Seal, memoryview]:
     """Split sealed content into the seal in its first line and the content.
 
     Raises:
-        DamagedFileError: the content is not what was sealed.
+        DamagedFileError: the content does not match its seal.
     """
     first = bytes(sealed[:_LONGEST_LINE])
     end = first.find(b"\n")

@@ -160,8 +160,8 @@ class SlotChoice:
         first = touched((x, y, x, y))
 
         def others(shares: list[pa.RecordBatch]) -> Slots:
-            # The first slots found k objects, so the k nearest are not farther than the k-th of these: only
-            # slots that touch the circle through it can contribute. With fewer than k objects, all slots can.
+            # If the first slots found k objects, the k nearest are no farther than the k-th of these.
+            # Then only slots that touch that circle can contribute. With fewer than k objects, all slots can.
             far = np.sort(np.concatenate([np.empty(0), *(share.column(RANK).to_numpy() for share in shares)]))
             box = circle_box(x, y, far[k - 1], stream.planar) if len(far) >= k else EVERYWHERE
             return slots_holding(states, stream.id, box, touched(box) & ~first)

@@ -69,7 +69,7 @@ def _reason(
 def _of_members(
     states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec, facts: SourceFacts | None
 ) -> str:
-    """Return why no object in the region satisfies the condition; "" if one does."""
+    """Return why no object is both in the region and satisfies the condition; "" if some object is."""
     spec, place = placed(states, spec)
     found = reduce(Absence.plus, (absence(state, spec, place) for state in states))
     noun = "event" if stream.is_event else "object"
@@ -139,7 +139,7 @@ def _stored(link: Connection, stream: StreamSpec) -> SourceFacts | None:
 
 
 def _outside(found: Absence, stream: StreamSpec, facts: SourceFacts | None) -> str:
-    """Return a sentence if the region is outside all data, with whether swapped axes would explain it."""
+    """Return a sentence if the region is outside all data, with a hint if swapped axes would explain it."""
     extents = [one for one in (found.extent, None if facts is None else facts.extent) if one is not None]
     if found.box is None or not extents or any(meet(found.box, extent) for extent in extents):
         return ""

@@ -129,7 +129,7 @@ class RowLookups:
         return found
 
     def _take(self, table: int, known: JoinedTables) -> None:
-        """Read a table; a dropped table without a file has no rows."""
+        """Read a table; a table whose file was removed by DROP has no rows."""
         known.define(table_by_id(self._db, table).spec)
         file = self._home.table(table) / CONTENT
         if not file.exists():

@@ -152,8 +152,8 @@ class Subscription:
     It begins with the current answer between two `SnapshotMark`s. It ends when the query has ended or was
     dropped, when `limit` rows have been yielded, or, with `until_idle` (scripts), when no step is due.
     `close` drops the query if it is `temporary`; otherwise it has no effect on the query. `on_notice` is
-    called with a text if the answer is not exact or the query has not begun; `accuracy_text` returns the
-    current text.
+    called with a text if the answer is not exact or the query has not begun; `accuracy_text` is the current
+    text.
     """
 
     query: QueryRow

@@ -50,8 +50,7 @@ class Demand:
 
     def objects_for(self, share: float) -> int:
         """Return the number of objects that satisfy a share of all needs."""
-        # The inverse of `kept_share`: drop objects in the same order while the lost needs stay within 1 -
-        # share.
+        # The inverse of `kept_share`: drop objects in the same order while the lost needs are few enough.
         may_lose, dropped = (1 - share) * self._needed, 0
         for queries, count in enumerate(self.counts, start=1):
             fit = min(count, floor(may_lose / queries))

@@ -77,7 +77,7 @@ def _alert_row(link: Connection, alert: SinkRow) -> tuple[Any, ...]:
 
 
 def sink_lag(link: Connection, sink: SinkRow, position: SinkPosition) -> SinkLag:
-    """Return how far a sink is behind what has been delivered."""
+    """Return the lag of a sink behind the delivered updates."""
     progress = link.progress()
     after = max(position.after, sink.spec.batch if position.begun else -1)
     waiting = logged_files(link.db, after, progress.batch)

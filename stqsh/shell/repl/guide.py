@@ -33,7 +33,7 @@ _ASKING = frozenset(
 
 
 def is_question(text: str) -> bool:
-    """Return whether a text is a question in plain words: it does not begin like a statement."""
+    """Return whether a text is a question in plain words: a word of `_ASKING`, and more words."""
     first, _, rest = text.strip().partition(" ")
     return first.lower() in _ASKING and bool(rest.strip())
 

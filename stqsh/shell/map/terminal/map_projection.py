@@ -22,8 +22,7 @@ _MARGIN = 1.06
 """The ratio of the initially visible part of the world to the box of its content."""
 _SMALLEST = {True: 1e-9, False: 1e-8}
 _LARGEST = {True: 1e12, False: 40.0}
-"""The zoom limits, in units per dot, planar or not: a millimetre in degrees, and more than the whole earth.
-"""
+"""The zoom limits, in units per dot, planar or not: a millimetre in degrees, more than the whole earth."""
 _FLATTEST = 0.05
 """The minimum width of a degree of longitude, which is zero at the poles."""
 
