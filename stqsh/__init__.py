@@ -58,12 +58,12 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Give the public names when they are asked for; importing stqsh alone loads nothing."""
+    """Import a public name on first access; importing stqsh alone loads nothing."""
     if name not in _HOMES:
         raise AttributeError(f"module 'stqsh' has no attribute '{name}'")
     return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:
-    """Return the public names, for those who complete them."""
+    """Return the public names, for completion."""
     return __all__

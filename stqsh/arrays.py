@@ -1,4 +1,4 @@
-"""The types of numpy arrays in signatures; docstrings say shapes, and what an `Array` holds."""
+"""Types of numpy arrays for signatures; docstrings state shapes, and the element type of an `Array`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Array: TypeAlias = npt.NDArray[Any]
 """An array of any element type."""
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
-"""Which of some rows are meant."""
+"""A selection: True for each selected row."""
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 """Numbers such as coordinates."""

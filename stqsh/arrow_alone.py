@@ -11,7 +11,7 @@ from types import ModuleType
 
 
 class _Refusal(MetaPathFinder):
-    """Says to the thread that made it that pandas is not installed."""
+    """Reports pandas as not installed, to the thread that created it."""
 
     def __init__(self) -> None:
         self.thread = get_ident()
@@ -19,17 +19,17 @@ class _Refusal(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None, /
     ) -> None:
-        """Refuse pandas, and leave other modules and threads to other finders."""
+        """Raise for pandas in that thread; leave other modules and threads to the next finders."""
         if fullname == "pandas" and get_ident() == self.thread:
             raise ModuleNotFoundError(name=fullname)
 
 
 def keep_pandas_out() -> None:
-    """Make pyarrow pass over pandas in this process and its forks.
+    """Keep pyarrow from importing pandas in this process and its forks.
 
-    pyarrow imports pandas at the first array that it makes, to see whether it is one of pandas' own: half a
-    second of processor time, and 30 MB. It looks once, and finds none; later imports find pandas, and arrays
-    still come from data frames and become them.
+    pyarrow imports pandas when it makes its first array, to check whether the values are pandas objects. That
+    costs half a second of processor time and 30 MB. pyarrow checks only once, and this makes the check fail.
+    Later imports find pandas, and conversions from and to data frames still work.
     """
     if "pandas" in sys.modules:
         return

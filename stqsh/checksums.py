@@ -1,7 +1,7 @@
-"""Checksums of a session's files: what was written is what is read, or one error says which file is wrong.
+"""Checksums of a session's files: they detect a file whose content is not what was written.
 
-What names a file also keeps its `Seal`: the size and the checksum that it was written with. A file that
-nothing else names carries its seal itself, in a line before its content (`write_sealed`).
+The record that names a file also stores its `Seal`: its size and checksum when it was written. A file that no
+record names stores its seal itself, in a line before its content (`write_sealed`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LONGEST_LINE = 64
 
 
 class DamagedFileError(StqshError):
-    """A file of a session that is not what was written.
+    """A file of a session whose content is not what was written.
 
     Attributes:
         file: The file's name within the session's folder.
@@ -43,14 +43,14 @@ class Seal(NamedTuple):
 
     @classmethod
     def of(cls, *parts: Buffer) -> Seal:
-        """Return the seal of parts that are written one after the other."""
+        """Return the seal of parts that are written in sequence."""
         sealer = Sealer()
         for part in parts:
             sealer.add(part)
         return sealer.seal
 
     def check(self, content: Buffer, file: str) -> None:
-        """Check that content is what was sealed.
+        """Check that content matches the seal.
 
         Args:
             content: The whole content of the file.
@@ -67,18 +67,18 @@ class Seal(NamedTuple):
 
 
 class Sealer:
-    """Adds up the seal of pieces that are written one after the other."""
+    """Computes the seal of pieces that are written in sequence."""
 
     def __init__(self) -> None:
         self._size, self._sum = 0, xxh3_64()
 
     def add(self, piece: Buffer) -> None:
-        """Take in the next piece."""
+        """Add the next piece to the seal."""
         self._size += memoryview(piece).nbytes
         self._sum.update(piece)
 
     def through(self, pieces: Iterable[AnyBuffer]) -> Iterator[AnyBuffer]:
-        """Yield pieces as they are, and take them in."""
+        """Yield pieces unchanged, and add each to the seal."""
         for piece in pieces:
             self.add(piece)
             yield piece
@@ -90,7 +90,7 @@ class Sealer:
 
 
 def write_sealed(path: Path, *parts: Buffer) -> Seal:
-    """Replace a file by parts behind a line with their seal, as `split_seal` reads it; return the seal."""
+    """Replace a file by a line with the seal of parts, and the parts; return the seal (see `split_seal`)."""
     seal = Seal.of(*parts)
     with replacing(path) as hidden, hidden.open("wb") as file:
         file.write(seal_line(seal))
@@ -99,7 +99,7 @@ def write_sealed(path: Path, *parts: Buffer) -> Seal:
 
 
 def with_seal(content: bytes) -> bytes:
-    """Return content behind a line with its seal, as `without_seal` reads it."""
+    """Return content after a line with its seal; `without_seal` reads it."""
     return seal_line(Seal.of(content)) + content
 
 
@@ -107,16 +107,16 @@ def without_seal(sealed: bytes, file: str) -> bytes:
     """Return the content that `with_seal` sealed.
 
     Raises:
-        DamagedFileError: it is not what was sealed.
+        DamagedFileError: the content does not match its seal.
     """
     return bytes(split_seal(sealed, file)[1])
 
 
 def split_seal(sealed: Buffer, file: str) -> tuple[Seal, memoryview]:
-    """Return the seal that stands before some content, and the content.
+    """Split sealed content into the seal in its first line and the content.
 
     Raises:
-        DamagedFileError: the content is not what was sealed.
+        DamagedFileError: the content does not match its seal.
     """
     first = bytes(sealed[:_LONGEST_LINE])
     end = first.find(b"\n")
@@ -133,5 +133,5 @@ def split_seal(sealed: Buffer, file: str) -> tuple[Seal, memoryview]:
 
 
 def seal_line(seal: Seal) -> bytes:
-    """Return the line with the seal of the content that is written behind it, as `split_seal` reads it."""
+    """Return the line with a seal that precedes sealed content; `split_seal` reads it."""
     return b"%b %d %016x\n" % (_MARK, *seal)

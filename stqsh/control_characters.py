@@ -1,13 +1,13 @@
-"""Control characters in texts for people: data must not clear a terminal, recolour it or reverse text."""
+"""Escape control characters for display: data must not clear a terminal, recolour it or reverse text."""
 
 from __future__ import annotations
 
 import re
 
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""C0 and C1 controls, line separators, what changes the direction of text, and halves of surrogate pairs.
+"""C0 and C1 controls, line separators, direction controls, and surrogates.
 
-A path has such halves for bytes that are no UTF-8; no output could be encoded with them.
+A path has surrogates for bytes that are not UTF-8; no output could encode them.
 """
 
 _UNSAFE_IN_JSON = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
@@ -35,7 +35,7 @@ def escape_controls(text: str, keep: str = "\t\n") -> str:
 def escape_json(text: bytes) -> bytes:
     """Escape the control characters and line separators that a JSON text may have in its strings.
 
-    The text is one line then for every reader, whatever it takes for the end of a line.
+    Afterwards the text is a single line for every reader, whatever it treats as a line end.
     """
     if text.isascii() and b"\x7f" not in text:
         return text

@@ -1,8 +1,8 @@
-"""The errors of stqsh: one root, its families, and how an error's text is built.
+"""The errors of stqsh: the root class, its families, and the text of an error.
 
-An error carries its parts (`message`, `hint`) as data; `text` joins them, here and nowhere else. Errors that
-belong to one module are defined there and derive from a family below; the language's errors, which also know
-a place in a statement, are in `stqsh.lang.errors`.
+An error stores its parts (`message`, `hint`) as data; only `text` joins them. Errors that belong to one
+module are defined there and derive from a family below; the language's errors, which also have a position
+in a statement, are in `stqsh.lang.errors`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from stqsh.control_characters import escape_controls, shorten
 
-#: The number of characters of a message that are shown; it may quote what a user gave.
+#: The maximum number of characters shown of a message, because it may quote user data.
 _LONGEST_MESSAGE = 1000
 
 
@@ -46,7 +46,7 @@ class StqshError(Exception):
 
 
 def for_people(text: str) -> str:
-    """Return a message of bounded length without control characters, as it may quote data."""
+    """Return a message with bounded length and without control characters, because it may quote data."""
     return escape_controls(shorten(text, _LONGEST_MESSAGE))
 
 
@@ -77,7 +77,7 @@ class HomeError(StqshError):
 
 
 class SessionNameError(HomeError):
-    """A name that no session has, or can have."""
+    """A name for which there is no session, or which is not a valid session name."""
 
     exit_code = 2
 
@@ -87,7 +87,7 @@ class SlotStateError(StqshError):
 
 
 class NotPublishedError(SlotStateError):
-    """This host has no state that can be trusted; the message says why."""
+    """This host has no trustworthy state; the message has the reason."""
 
 
 class EngineError(StqshError):
@@ -95,7 +95,7 @@ class EngineError(StqshError):
 
 
 class EngineDeadError(EngineError):
-    """The session's engine has stopped or failed, and is needed."""
+    """The session's engine, which is needed, has stopped or failed."""
 
 
 class SourceError(StqshError):
@@ -107,7 +107,7 @@ class OptionError(SourceError):
 
     Attributes:
         option: The option's name; "" for the name of the source itself.
-        is_unknown: Whether the name is wrong, and not the value.
+        is_unknown: Whether the name is wrong, rather than the value.
     """
 
     def __init__(

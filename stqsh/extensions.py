@@ -1,8 +1,8 @@
-"""Find what installed packages add to stqsh: file formats, functions and query kinds.
+"""Find the extensions in installed packages: file formats, functions and query kinds.
 
-A package names its additions as entry points of the groups below; `stqsh/docs/extending.md` shows a whole
-one. The client, the engine and its workers run the same Python, so each of them finds the same additions.
-Packages are looked through once, when the first name is asked for that stqsh itself does not have.
+A package declares its additions as entry points of the groups below; `stqsh/docs/extending.md` has a complete
+example. The client, the engine and its workers use the same Python, so they all find the same additions.
+Packages are scanned once, on the first lookup of a name that stqsh itself does not define.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ FUNCTIONS = "stqsh.functions"
 KINDS = "stqsh.kinds"
 """Query kinds: the name in WITH (kind => …), and a `stqsh.core.contract.query_kind.QueryKind`."""
 GROUPS = {FORMATS: "format", FUNCTIONS: "function", KINDS: "kind of query"}
-"""The groups, and what one addition of each is called in messages."""
+"""The groups, and the word for one addition of each in messages."""
 
 
 class ExtensionError(Exception):
-    """An addition of a package that cannot be used, and why."""
+    """An addition of a package cannot be used; the message has the reason."""
 
 
 def extension_names(group: str) -> tuple[str, ...]:
@@ -33,7 +33,7 @@ def extension_names(group: str) -> tuple[str, ...]:
 
 
 def find_extension(group: str, name: str) -> Any | None:
-    """Return what a package adds under a name; None if no package does.
+    """Return a package's addition with a name; None if no package has it.
 
     Raises:
         ExtensionError: two packages add the name, or the package's module cannot be imported.
@@ -50,7 +50,7 @@ def package_of(group: str, name: str) -> str:
 
 @cache
 def _entry_points(group: str) -> dict[str, list[EntryPoint]]:
-    from importlib.metadata import entry_points  # it takes a while, and few sessions need it
+    from importlib.metadata import entry_points  # the import is slow, and few sessions need it
 
     found: dict[str, list[EntryPoint]] = {}
     for point in entry_points(group=group):
@@ -67,7 +67,7 @@ def _load(group: str, name: str) -> Any:
         raise ExtensionError(f"{package_of(group, name)} both add the {GROUPS[group]} {name!r}: remove one")
     try:
         return points[0].load()
-    except Exception as error:  # whatever a module of someone else raises
+    except Exception as error:  # a third-party module may raise anything
         raise ExtensionError(
             f"the {GROUPS[group]} {name!r} of {package_of(group, name)} cannot be loaded: {error!r}"
         ) from error

@@ -9,17 +9,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 DURABILITY = "STQSH_DURABILITY"
-"""The environment variable of the setting `durability`, by which an engine passes it to its workers."""
+"""The environment variable in which an engine passes the setting `durability` to its workers."""
 
 
 @contextmanager
 def replacing(path: Path, *, private: bool = False, durable: bool | None = None) -> Iterator[Path]:
-    """Give a hidden path beside `path` to write to; at the end its file takes the place of `path`.
+    """Yield a hidden path in the folder of `path` for writing; at the end, rename its file to `path`.
 
-    Other processes see the old file or the whole new one. Nothing is left behind where the body fails. With
-    durability `disk`, the new file is on the disk when it takes its place, and its name at the end; `durable`
-    says so where the environment does not. With `private`, only its user can read the file, whatever the
-    process's umask is.
+    Other processes see either the old file or the complete new one. If the body fails, no file is left
+    behind. With durability `disk`, the new file is on the disk before it replaces the old one, and its name
+    is on the disk at the end; `durable` overrides the environment. With `private`, only its user can read the
+    file, whatever the process's umask is.
     """
     is_forced = is_durable() if durable is None else durable
     hidden = path.with_name(f".{path.name}.{os.getpid()}")
@@ -44,15 +44,15 @@ def atomic_write(
     private: bool = False,
     durable: bool | None = None,
 ) -> None:
-    """Replace a file in one go: other processes see the old content or the whole new one."""
+    """Replace a file atomically: other processes see the old content or the complete new one."""
     with replacing(path, private=private, durable=durable) as hidden:
         hidden.write_bytes(content)
 
 
 def make_private(path: Path) -> None:
-    """Make an empty file that only its user can read, unless there is a file.
+    """Make an empty file that only its user can read, unless the file exists.
 
-    A file that is there is not opened: to close it again would drop the locks that this process has on it.
+    An existing file is not opened, because closing it would release the locks that this process has on it.
     """
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -70,7 +70,7 @@ def readable_path(path: str | os.PathLike[str]) -> str:
 
 
 def is_durable() -> bool:
-    """Return whether files must survive the machine's death, and not only that of every process."""
+    """Return whether files must survive a crash of the machine, not only of all processes."""
     return os.environ.get(DURABILITY) == "disk"
 
 
@@ -92,7 +92,7 @@ def force(path: Path) -> None:
 
 @contextmanager
 def file_lock(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold an exclusive lock on a file, which is created if need be; a process that dies lets go.
+    """Hold an exclusive lock on a file, created if missing; the death of the process releases it.
 
     Raises:
         BlockingIOError: another process holds it; only without `wait`.

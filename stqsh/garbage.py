@@ -1,7 +1,7 @@
-"""When Python's garbage collector runs in the processes of stqsh.
+"""Control when Python's garbage collector runs in the processes of stqsh.
 
-It looks through all objects again and again while modules are imported, and finds next to nothing: commands
-spent a tenth of their processor time on that, and an engine a fifth of what it takes to start.
+While modules are imported, it scans all objects repeatedly and finds almost no garbage: that took a tenth of
+the processor time of commands, and a fifth of the time of an engine's start.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import gc
 
 
 def collect_seldom() -> None:
-    """Let the collector wait for more new objects, some megabytes, before it looks at them."""
+    """Run the collector only after more new objects, some megabytes of them."""
     gc.set_threshold(50_000, 50)
 
 
 def freeze_objects() -> None:
     """Exclude all live objects from later garbage collections.
 
-    They are still freed when nothing refers to them any more.
+    They are still freed when their reference count drops to zero.
     """
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""Patterns of names, as SHOW … LIKE and DROP … LIKE take them."""
+"""Name patterns of SHOW … LIKE and DROP … LIKE."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SIGN = re.compile(r"\\(.)|(.)", re.DOTALL)
 
 
 def glob_of(pattern: str) -> str:
-    r"""Return a LIKE pattern as a glob: % is any text, _ one character, \ takes the next one as it is.
+    r"""Convert a LIKE pattern to a glob: % is any text, _ one character, \ escapes the next character.
 
     >>> glob_of("taxi_%"), glob_of(r"50\%[a]")
     ('taxi?*', '50%[[]a]')
@@ -26,5 +26,5 @@ def glob_of(pattern: str) -> str:
 
 
 def is_like(name: str, pattern: str) -> bool:
-    """Return whether a name fits a LIKE pattern; capitals and small letters differ."""
+    """Return whether a name matches a LIKE pattern, case-sensitively."""
     return fnmatchcase(name, glob_of(pattern))

@@ -6,7 +6,7 @@ A profile is a file `NAME.yaml` of nested or dotted keys:
       master: local[2,4]
     engine.slots: 2
 
-Keys below `spark` that are no settings of stqsh are Spark's own and go to it unchanged.
+Keys below `spark` that are not settings of stqsh are passed to Spark unchanged.
 
 A profile is found by path, else by name in the `profiles/` folder of the working copy, else in that of the
 package. An environment variable such as `STQSH_ENGINE_SLOTS=4` overrides a key (`engine.slots`). Every value
@@ -32,7 +32,7 @@ DEFAULT_PROFILE = "local"
 KAFKA = "kafka"
 """The section of a profile for Kafka's clients."""
 SPARK = "spark."
-"""What the names of Spark's settings begin with."""
+"""The prefix of the names of Spark's settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Profile(Mapping[str, Value]):
-    """All settings of a session by dotted key, in the order of `KEYS`, and those of Spark that it was given.
+    """All settings of a session by dotted key, in the order of `KEYS`, and the given settings of Spark.
 
-    `name` is the requested name; `path` the file that was read, None where there is none.
+    `name` is the requested name; `path` is the file that was read, None if there is none.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Profile(Mapping[str, Value]):
         return len(self.values_)
 
     def text(self, key: str) -> str:
-        """Return the value of a text setting; "" where it is not set."""
+        """Return the value of a text setting; "" if it is not set."""
         value = self.values_[key].value
         return "" if value is None else str(value)
 
@@ -78,7 +78,7 @@ class Profile(Mapping[str, Value]):
 
     @property
     def script(self) -> Path | None:
-        """Return the script that a new session begins with; a profile names it relative to itself."""
+        """Return the script that a new session runs first; a profile names it relative to itself."""
         text = self.text("session.script")
         if not text:
             return None
@@ -86,7 +86,7 @@ class Profile(Mapping[str, Value]):
         return (self.path.parent if self.path and is_own else Path()) / Path(text).expanduser()
 
     def of_spark(self) -> dict[str, Value]:
-        """Return the settings that are Spark's own: those below `spark` that `KEYS` does not have."""
+        """Return Spark's own settings: those below `spark` that are not in `KEYS`."""
         return {key: value for key, value in self.values_.items() if is_of_spark(key)}
 
     def flag(self, key: str) -> bool:
@@ -98,7 +98,7 @@ _BY_NAME = {key.name: key for key in KEYS}
 
 
 def is_of_spark(name: str) -> bool:
-    """Return whether a setting is Spark's own, which stqsh only passes on.
+    """Return whether a setting is Spark's own, which stqsh only passes through.
 
     >>> is_of_spark("spark.executor.memoryOverhead"), is_of_spark("spark.master")
     (True, False)
@@ -132,7 +132,7 @@ def profile_folders() -> tuple[Path, ...]:
 
 
 def find_profile(name: str) -> Path | None:
-    """Return the file of a profile; None for the default one if it has none.
+    """Return the file of a profile; None for a default profile without a file.
 
     Raises:
         ProfileError: there is none.

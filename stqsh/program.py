@@ -1,4 +1,4 @@
-"""The name by which the user can start stqsh, for hints."""
+"""The command that starts stqsh, for hints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NAME = "stqsh"
 
 @cache
 def program() -> str:
-    """Return what to type for `stqsh`: its name where that is on the PATH, else its path."""
+    """Return the command to type for `stqsh`: its name if it is on the PATH, or else its path."""
     script = _script()
     if script is None:
         return f"{sys.executable} -m {_NAME}"
@@ -23,7 +23,7 @@ def program() -> str:
 
 
 def _script() -> Path | None:
-    """Return the file that starts stqsh, None where it is run as a module of Python alone."""
+    """Return the file that starts stqsh; None if it runs as a Python module."""
     begun = Path(sys.argv[0])
     places = (begun, Path(sys.executable).with_name(_NAME))
     return next((one.absolute() for one in places if one.name == _NAME and one.is_file()), None)

@@ -11,7 +11,7 @@ from stqsh.units import parse_duration, parse_size
 
 SettingValue = str | int | float | bool | None
 FORMATS = ("jsonl", "csv", "tsv", "geojson", "markdown", "table", "vertical")
-"""The formats of results, as FORMAT, --format and shell.format name them."""
+"""The names of result formats in FORMAT, --format and shell.format."""
 SCHEMES = ("auto", "dark", "light", "none")
 DURABILITY = ("process", "disk")
 SHEDDING = ("off", "object", "query")
@@ -22,7 +22,7 @@ BALANCE = ("off", "auto", "shift", "splitmerge", "pm", "fm", "fg", "greedy", "bo
 class Setting:
     """A setting: its name, meaning, parser and default, and the values that completion offers.
 
-    A secret comes from the profile or the environment only, and is never shown.
+    A secret can only be set in the profile or the environment, and is never shown.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Setting:
 
     @property
     def is_settable(self) -> bool:
-        """Whether SET takes it: no secret, and nothing that counts before a session is open."""
+        """Whether SET can change it: it is not secret, and still has an effect once a session is open."""
         return not self.is_secret and not self.name.startswith("session.")
 
 
@@ -354,11 +354,11 @@ KEYS: tuple[Setting, ...] = (
         lambda: None,
     ),
 )
-"""All settings; no other place lists them."""
+"""All settings: the only list of them."""
 SECRETS = frozenset(key.name for key in KEYS if key.is_secret)
 """The settings whose values are never shown."""
 _SECRET_OF_SPARK = re.compile(r"secret|password|passphrase|token|access[._-]?key|credential", re.IGNORECASE)
-"""What the names of Spark's own secrets have in common; Spark itself hides nearly the same."""
+"""A pattern of the names of Spark's secrets; Spark itself redacts nearly the same names."""
 
 
 def is_secret(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Units of durations, lengths, speeds and sizes: how they are read, converted and printed.
+"""Units of durations, lengths, speeds and sizes: parse, convert and print them.
 
 Durations are whole microseconds, lengths metres, speeds metres per second, sizes bytes (powers of 1024).
 """
@@ -35,7 +35,7 @@ UNITS: dict[str, Unit] = {
     "km/h": Unit("speed", 1 / 3.6, ("kmh", "kph")),
     "mph": Unit("speed", 0.44704),
 }
-"""The units by the names that they are printed with."""
+"""The units by their printed names."""
 
 CANONICAL: dict[str, str] = {
     name: canonical for canonical, unit in UNITS.items() for name in (canonical, *unit.aliases)
@@ -110,7 +110,7 @@ def parse_duration(text: str) -> int:
     """Return the microseconds of a duration such as `30 s` or `250 ms`.
 
     Raises:
-        ValueError: The text is no duration; the message names what is expected.
+        ValueError: The text is not a duration; the message describes what is expected.
 
     >>> parse_duration("30 s"), parse_duration("250 ms")
     (30000000, 250000)
@@ -128,7 +128,7 @@ def parse_size(text: str) -> int:
     """Return the bytes of a size such as `64 MB`, `2g` or `512 kB`.
 
     Raises:
-        ValueError: The text has no unit, or is no size; the message names what is expected.
+        ValueError: The text has no unit, or is not a size; the message describes what is expected.
 
     >>> parse_size("64 MB"), parse_size("0.5k")
     (67108864, 512)
@@ -152,7 +152,7 @@ def format_size(size: float) -> str:
 
 
 def format_instant(at_us: int | None) -> str | None:
-    """Return an instant as ISO 8601 in UTC (`Z`), with a fraction of a second only where there is one.
+    """Return an instant as ISO 8601 in UTC (`Z`), with a fraction of a second only if needed.
 
     >>> format_instant(1_202_000_000_500_000)
     '2008-02-03T00:53:20.5Z'
@@ -176,7 +176,7 @@ def format_duration(us: int | None) -> str | None:
 
 
 def format_age(us: int) -> str:
-    """Return roughly how long ago something was: "12 s", "3 min", "5 hours", "2 days".
+    """Return an approximate age: "12 s", "3 min", "5 hours", "2 days".
 
     >>> format_age(200_000_000)
     '3 min'
@@ -190,7 +190,7 @@ def _counted(count: float, name: str) -> str:
 
 
 def group_digits(number: float) -> str:
-    """Return a whole number with its digits in groups of three, such as `4 212`.
+    """Return a whole number with its digits grouped by three, such as `4 212`.
 
     >>> group_digits(1_234_567)
     '1 234 567'
@@ -208,7 +208,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def number_text(number: float) -> str:
-    """Return a number for a legend: a whole one with all digits, others with four.
+    """Return a number for a legend: all digits of a whole number, four digits of others.
 
     >>> number_text(12_345), number_text(2.71828)
     ('12 345', '2.718')

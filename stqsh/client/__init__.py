@@ -1,9 +1,9 @@
 """The client of a session: the Python API, and what statements do.
 
 api             `stqsh.connect()` and `Session`
-connection      what every part of a client shares
+connection      the state that all parts of a client share
 engine_process  start, check and stop the engine
-results, run    what statements answer
+results, run    the outcomes of statements
 python          results, tails and streams for programs and notebooks
 statements      the actions of statements
 read            subscriptions, snapshots, projections, accuracy

@@ -1,6 +1,6 @@
 """`stqsh.connect()`: the Python API, which the shell and `stqsh run` use as well.
 
-Statements go into the control log, from which the engine, a separate process, takes them. The updates of
+Statements are appended to the control log, which the engine, a separate process, reads. The updates of
 queries are read from the update log. The examples below run in one session, which has the stream `taxis` of
 the sample data.
 
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from stqsh.client.python.tail import Tail
 
 _TEMPORARY_STOP_S = 5.0
-"""The time that the engine of a temporary session has to stop by itself."""
+"""How long the engine of a temporary session may take to stop by itself."""
 
 _OWED: tuple[LogKind, ...] = (
     "register",
@@ -165,11 +165,11 @@ class Session:
     def sql(self, text: str) -> Result:
         """Execute statements, and return the rows of the last one that has any.
 
-        The result has `.df()` (pandas), `.arrow()`, `.geo()` (geopandas), `.rows()` (dicts) and `.text`, and
-        notebooks show it as a table and a map. A RUN is waited for.
+        The result has `.df()` (pandas), `.arrow()`, `.geo()` (geopandas), `.rows()` (dicts) and `.text`;
+        notebooks show it as a table and a map. `sql` waits for each RUN to finish.
 
         Raises:
-            StqshError: a statement fails, or goes on, as TAIL does; `tail` is for those.
+            StqshError: a statement fails, or never ends, such as TAIL; use `tail` for those.
 
         >>> session.sql("SELECT COUNT(*) AS free FROM taxis WHERE status = 'free'").rows()
         [{'free': 100}]
@@ -192,13 +192,13 @@ class Session:
         Args:
             query: the name of a registered query; or a SELECT, which is registered for as long as it is
                 followed.
-            from_start: begin with the first update that is kept, and not with the answer as it stands.
-            only: the updates of one kind.
+            from_start: begin with the oldest update that is kept, instead of the current answer.
+            only: return only updates of this kind.
             where: a condition on the rows, as in TAIL.
             limit: the maximum number of updates.
 
         Raises:
-            StqshError: there is no such query, or a part is wrong.
+            StqshError: there is no such query, or an argument is wrong.
 
         >>> for update in session.tail("near", limit=1):
         ...     print(update.op, update.key, update.row, update.is_snapshot)
@@ -217,11 +217,11 @@ class Session:
         options: str = "",
         **roles: Unpack[Roles],
     ) -> NewStream:
-        """Make a stream of a table in memory, of files, or of what an iterator yields.
+        """Create a stream from a table in memory, from files, or from an iterator.
 
         A table and files are replayed by the times of their records, with RUN and PLAY. An iterator makes a
-        live stream: a thread takes what it yields, and the time at which it does so counts. Its records of
-        the first second, 1,000 at most, tell the columns and their types.
+        live stream: a thread reads the iterator, and each record has the time at which it was yielded. The
+        columns and their types are inferred from the records of the first second, at most 1,000.
 
         Args:
             data: a pandas DataFrame, a GeoDataFrame of points, a pyarrow Table, a dict of columns or a list
@@ -229,14 +229,14 @@ class Session:
             name: the stream's name; by default that of the file, else `stream`, `stream_2`, ….
             kind: "moving" objects, or "event"s.
             options: what CREATE STREAM takes after its source, such as `TICK 1 s REPORT EVERY 30 s`.
-            roles: the columns of a role, where their names do not say it: `key`, `location` (a pair),
+            roles: the columns for roles that cannot be inferred from their names: `key`, `location` (a pair),
                 `time`, `text`.
 
         Returns:
-            The stream's name and what CREATE STREAM said; `wait()` waits for the end of an iterator.
+            The stream's name and the messages of CREATE STREAM; `wait()` waits for the end of an iterator.
 
         Raises:
-            StqshError: the data make no stream.
+            StqshError: the data cannot be made a stream.
 
         >>> reports = {"id": ["a", "b"], "lon": [10.0, 10.1], "lat": [50.0, 50.1], "ts": ["2025-06-14"] * 2}
         >>> session.stream_from(reports, "cars").name
@@ -251,8 +251,8 @@ class Session:
     def execute(self, text: str | Sequence[ast.Statement], *, file: str | None = None) -> list[Outcome]:
         """Execute the statements of a text (or parsed ones) in order, and return their outcomes.
 
-        Everything is done when this returns, and every RUN has been waited for. `outcomes` yields them one by
-        one.
+        All statements, and every RUN, have finished when this returns. `outcomes` yields the outcomes one
+        by one.
 
         Args:
             text: the statements.
@@ -274,10 +274,10 @@ class Session:
         file: str | None = None,
         on_statement: Callable[[int], None] | None = None,
     ) -> Iterator[Outcome]:
-        """Execute statements as their outcomes are asked for; otherwise as `execute`.
+        """Execute statements lazily, as their outcomes are consumed; otherwise like `execute`.
 
-        Nothing is done before the whole text has been read. A RUN is waited for before the next statement
-        (the caller may do so first, and read updates during that time).
+        Nothing is executed before the whole text has been parsed. The next statement waits for a RUN to
+        finish (the caller may wait for it first, and read updates meanwhile).
 
         Args:
             text: the statements.
@@ -309,13 +309,14 @@ class Session:
         """Register a continuous query for each row of a table.
 
         Args:
-            template: a SELECT, or REGISTER QUERIES without FROM; `:name` stands for the row's value in
+            template: a SELECT, or REGISTER QUERIES without FROM; `:name` is replaced by the row's value in
                 that column.
-            table: a pyarrow Table, a pandas DataFrame, a dict of columns, or a list of dicts. KEY, else a
-                column `name`, names the queries; without both they are query_1, query_2, … by their rows.
+            table: a pyarrow Table, a pandas DataFrame, a dict of columns, or a list of dicts. The column of
+                KEY, or else a column `name`, names the queries; without both they are query_1, query_2, … by
+                row number.
 
         Returns:
-            How many queries were registered, and which rows make no valid query.
+            The number of registered queries, and the rows that make no valid query.
 
         Raises:
             StqshError: the template is wrong, or no row makes a query.
@@ -337,12 +338,13 @@ class Session:
 
         Args:
             name: its name, in any case.
-            function: takes an Arrow array for each argument, and returns a column of as many values.
-            returns: STRING, BIGINT, DOUBLE or BOOLEAN; by default what the function's annotation says, or
-                what it gives for a text.
+            function: takes an Arrow array for each argument, and returns a column with the same number of
+                values.
+            returns: STRING, BIGINT, DOUBLE or BOOLEAN; by default the type of the function's return
+                annotation, or of its result for a text.
 
         Raises:
-            StqshError: the name is none or taken, or the function cannot be sent to the engine.
+            StqshError: the name is invalid or in use, or the function cannot be sent to the engine.
 
         >>> import pyarrow.compute as pc
         >>> session.register_function("kmh", lambda speeds: pc.multiply(speeds, 3.6), returns="DOUBLE")
@@ -357,8 +359,8 @@ class Session:
     def finish_script(self) -> RunHandle | None:
         """Log the RUN that the end of a script implies (language.md, "Running"), and return it.
 
-        With continuous queries over finite streams this is a RUN to the end. Otherwise, if commands about
-        queries wait for a step, it is one step, which delivers their updates.
+        With continuous queries over finite streams, this is a RUN to the end. Otherwise, if commands about
+        queries wait for a step, it is a RUN of one step, which delivers their updates.
 
         Returns:
             None if there is nothing to wait for.
@@ -380,20 +382,21 @@ class Session:
     def updates(
         self, *, until: RunHandle | None = None, from_start: bool = False, on_idle: OnIdle | None = None
     ) -> Iterator[Updates]:
-        """Yield the updates of all queries, in order, as the engine delivers them, each once a session.
+        """Yield the updates of all queries, in order, as the engine delivers them; each once per session.
 
-        The first call begins with what is delivered after `connect`, later calls where the last one stopped.
-        What is not read yet is kept during a call; between two calls it may be folded (`updates.keep`).
+        The first call begins with the updates delivered after `connect`, later calls where the last one
+        stopped. During a call, unread updates are kept; between two calls they may be folded
+        (`updates.keep`).
 
         Args:
-            until: end when this RUN is done and all its updates are out; without it, never end.
-            from_start: begin with the beginning of the log.
+            until: end when this RUN is done and all its updates have been yielded; None never ends.
+            from_start: begin at the beginning of the log.
             on_idle: called with the progress at each poll.
 
         Raises:
             EngineDeadError: the engine has died.
             SourceError: a stream cannot be read.
-            LogCompactedError: updates that have not been read are folded.
+            LogCompactedError: updates that have not been read have been folded.
 
         >>> [run] = session.execute("RUN FOR 20 s;")
         >>> [updates.table["key"].to_pylist() for updates in session.updates(until=run)]
@@ -411,7 +414,7 @@ class Session:
                     on_idle(progress)
 
     def progress(self) -> Progress:
-        """Return how far the engine has come; cheap enough to be called all the time.
+        """Return the engine's progress; cheap enough to be called often.
 
         >>> session.progress().step
         30
@@ -419,7 +422,7 @@ class Session:
         return self.link.progress()
 
     def queries(self, most: int = -1) -> list[QueryRow]:
-        """Return the live queries, or only the last `most` of them, as there may be very many.
+        """Return the live queries, or only the last `most` of them, because there may be very many.
 
         >>> [query.name for query in session.queries()]
         ['near']
@@ -451,11 +454,11 @@ class Session:
         return session_settings(self.link.db, self._desk.profile)
 
     def attend(self) -> None:
-        """Take it that a user is there, for whom a TAIL goes on and a MAP lives, although streams wait."""
+        """Mark the session as interactive: TAIL does not end, and MAP is live, even while streams wait."""
         self._desk = replace(self._desk, is_script=False)
 
     def plan_opening(self, words: Sequence[str]) -> Opening:
-        """Return what files, folders and patterns would be opened as; nothing is made yet.
+        """Return how files, folders and patterns would be opened, without creating anything.
 
         Raises:
             StqshError: there are no such files, or they cannot be opened.
@@ -498,7 +501,7 @@ class Session:
         return wait_until_ready(self.home, on_progress) if wait else info
 
     def close(self) -> None:
-        """Leave the session; a temporary one is stopped and deleted, another keeps running.
+        """Close the session; a temporary one is stopped and deleted, any other keeps running.
 
         Closing it again does nothing.
 
@@ -523,7 +526,7 @@ def _leave(home: SessionHome, db: ControlDb) -> None:
     """Close a connection to a session; stop and delete a temporary session."""
     try:
         if home.temporary:
-            stop_engine(home, _TEMPORARY_STOP_S)  # what a batch under way would still do is deleted anyway
+            stop_engine(home, _TEMPORARY_STOP_S)  # the output of a batch under way is deleted anyway
     finally:
         db.close()
     if home.temporary:

@@ -40,7 +40,7 @@ _NAMES = {
     "alert": f"SELECT name FROM sinks WHERE {IS_ALERT} AND dropped_seq IS NULL ORDER BY id",
     "query": (
         f"SELECT name FROM (SELECT id, name FROM queries WHERE {LIVE}"
-        " ORDER BY id DESC LIMIT 10000) ORDER BY id"  # a search for similar names compares each
+        " ORDER BY id DESC LIMIT 10000) ORDER BY id"  # a search for similar names compares all of them
     ),
 }
 
@@ -69,7 +69,7 @@ class SessionCatalogue:
 
     def polygons(self, area: AreaSpec, member: str | None) -> tuple[PolygonSpec, ...]:
         """Return the polygons of a region, or of a member of a set of regions."""
-        # Few queries need them, and what reads them takes a while to load.
+        # Imported here because few queries need polygons and the import is slow.
         from stqsh.sources.region_files import polygons_of
         from stqsh.spec.chunk import unpack
 
@@ -95,20 +95,20 @@ class SessionCatalogue:
         return found.spec if found else None
 
     def function(self, name: str) -> FunctionSpec | None:
-        """Return a function that a user has registered, or that a package adds, by its name in upper case.
+        """Return a function that a user registered or a package adds, by its name in upper case.
 
         Raises:
-            StqshError: a package adds it, and it cannot be used.
+            StqshError: a package adds it, but it cannot be used.
         """
         found = known_functions(self._db).get(name)
         return found if found is not None or is_function(name) else added_function(name)
 
     def kind_of(self, name: str) -> str | None:
-        """Return what a name stands for; None if it is free."""
+        """Return the kind of object that has a name; None if the name is free."""
         return kind_named(self._db, name)
 
     def names(self, kind: str) -> Collection[str]:
-        """Return the names in use of a kind, in order of creation; of very many queries only the last."""
+        """Return the names of a kind that are in use, in order of creation; if very many, only the last."""
         if kind == "view":
             return list(known_views(self._db))
         if kind == "function":
@@ -123,10 +123,10 @@ class SessionCatalogue:
 
 @cache
 def added_function(name: str) -> FunctionSpec | None:
-    """Return the function that a package adds under a name in upper case; None if no package does.
+    """Return the function that a package adds, by its name in upper case; None if no package adds it.
 
     Raises:
-        StqshError: it cannot be loaded, or is no function of columns.
+        StqshError: it cannot be loaded, or is not a function of columns.
     """
     try:
         function = find_extension(FUNCTIONS, name.lower())

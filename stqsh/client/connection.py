@@ -1,4 +1,4 @@
-"""What every part of a client shares: the home, control.db, the names, and checks of the engine."""
+"""The state that all parts of a client share: the home, control.db, the names, and checks of the engine."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 POLL_S = 0.02
 _FULL_S = 5.0
-"""How long a disk may be full before a waiting client gets an error: files come and go."""
+"""How long a disk may be full before a waiting client gets an error; space may be freed meanwhile."""
 ENGINE_LOOK_S = 0.2
-"""How old what a client knows of the engine may be."""
+"""The maximum age of a client's copy of the engine's report."""
 LOOK_EVERY_S = 0.5
 """How often a client that waits checks the engine's process and the streams' preparation."""
 
@@ -39,8 +39,10 @@ class Connection:
     """One client's connection to a session; `start` starts the engine (a test passes its own).
 
     Attributes:
-        inserted: the place behind the last record that this client has put into a stream, by the stream's id.
-        facts: what the files of a stream hold, by the stream's id, as far as this client has measured them.
+        inserted: the position after the last record that this client has put into a stream, by the stream's
+            id.
+        facts: the measured content of a stream's files, by the stream's id, as far as this client has
+            measured it.
     """
 
     home: SessionHome
@@ -68,7 +70,7 @@ class Connection:
         return self._lookups
 
     def progress(self) -> Progress:
-        """Return how far the engine has come; cheap."""
+        """Return the engine's progress; cheap."""
         return read_progress(self.db)
 
     def wake(self) -> None:
@@ -77,22 +79,22 @@ class Connection:
             self.restart()
 
     def restart(self) -> EngineInfo:
-        """Start the engine, also if it has died since; a running one is left alone."""
+        """Start the engine, even if it has died since the last start; leave a running one alone."""
         self._started = True
         self._engine = (0.0, None)
         return self.start(self.home)
 
     def engine_info(self) -> EngineInfo | None:
-        """Return what the engine last said of itself, `ENGINE_LOOK_S` ago at most; None if there is none."""
+        """Return the engine's last report, at most `ENGINE_LOOK_S` old; None if there is none."""
         now = time.monotonic()
         if now - self._engine[0] > ENGINE_LOOK_S:
             self._engine = (now, read_engine(self.home))
         return self._engine[1]
 
     def revive(self) -> bool:
-        """Start the engine again if it and its parent have died without a word; return whether they had.
+        """Restart the engine if it and its parent have died without a report; return whether they had.
 
-        At most `ENGINE_LOOK_S` ago they have not.
+        Within `ENGINE_LOOK_S` of the last check, return False without a new check.
         """
         if time.monotonic() - self._engine[0] <= ENGINE_LOOK_S or not has_died(self.engine_info()):
             return False
@@ -114,21 +116,21 @@ class Connection:
             time.sleep(POLL_S)
 
     def check_streams(self) -> None:
-        """Raise `SourceError` where a live stream or table cannot be read, or where none of its records can.
+        """Raise `SourceError` if a live stream or table cannot be read, or none of its records can be.
 
-        A source without any record is reported if no stream has any: no step would ever be made.
+        Report a source without any record only if no stream has a record, because then no step is ever made.
         """
         for _, error in self._unreadable():
             raise error
 
     def check_stream(self, stream: int) -> None:
-        """Raise `SourceError` where a stream cannot be read, or none of its records can, as far as known."""
+        """Raise `SourceError` if a stream, or all of its records, are known to be unreadable."""
         for id_, error in self._unreadable():
             if id_ == stream:
                 raise error
 
     def _unreadable(self) -> Iterator[tuple[int, SourceError]]:
-        """Yield each live stream and table that cannot be read, by its id, with the error that says why."""
+        """Yield the id of each live stream and table that cannot be read, and an error with the reason."""
         statuses = stream_statuses(self.db)
         streams = [statuses.get(stream.id) for stream in live_streams(self.db)]
         are_empty = all(status is not None and status.is_empty for status in streams)
@@ -151,7 +153,7 @@ class Connection:
                 yield row.id, _unreadable_source(word, row.name, _why_empty(status.dead, folder))
 
     def _prepared(self) -> Iterator[tuple[str, StreamRow | TableRow, Path]]:
-        """Yield each live stream and table with its word and its folder."""
+        """Yield each live stream and table with the word for its kind and its folder."""
         yield from (("stream", row, self.home.stream(row.id)) for row in live_streams(self.db))
         yield from (("table", row, self.home.table(row.id)) for row in live_tables(self.db))
 
@@ -186,7 +188,7 @@ def _unreadable_source(word: str, name: str, reason: str) -> SourceError:
 
 
 def _why_empty(dead: int, folder: Path) -> str:
-    """Return why a source has given no record, with the reason of the first that was set aside."""
+    """Return why a source has no readable record, with the reason of its first dead letter."""
     if not dead:
         return "its source holds no records"
     first = next(read_dead_letters(folder), None)

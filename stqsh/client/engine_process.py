@@ -1,4 +1,4 @@
-"""The engine process of a session: start it, check that it lives, stop it, and say why it has ended."""
+"""The engine process of a session: start it, check that it is alive, stop it, and report why it ended."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ OnProgress = Callable[[str], None]
 """Called with short texts about the start ("starting Spark… 3 s")."""
 
 SILENT_S = 60
-"""Without a heartbeat for this long an engine hangs, although its process may exist."""
+"""An engine without a heartbeat for this long hangs, even if its process exists."""
 _BEAT_S = 3.0
-"""The time within which an engine writes its heartbeat; the machine may have slept until just now."""
+"""How long to wait for a heartbeat before reporting a hang: the machine may just have woken from sleep."""
 START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 20.0
 
@@ -45,16 +45,16 @@ def has_engine(home: SessionHome) -> bool:
 
 
 def check_alive(home: SessionHome) -> EngineInfo:
-    """Return the engine's own report if it is alive and well.
+    """Return the engine's own report if it is alive and responsive.
 
     Raises:
-        EngineDeadError: it is not; the text is the reason that it gave, or the lines of its log that matter.
+        EngineDeadError: it is not; the text is the reason that it reported, or the relevant lines of its log.
     """
     info = read_engine(home)
     if info is None:
         raise EngineDeadError("no engine was started for this session")
     lives = is_alive(info)
-    if not lives and _current(home, info) != info:  # it wrote its last report after it was read
+    if not lives and _current(home, info) != info:  # it wrote its last report after we had read `info`
         return check_alive(home)
     if info.state == "stopping" and not lives:
         raise EngineDeadError("the engine was stopped")
@@ -70,7 +70,7 @@ def check_alive(home: SessionHome) -> EngineInfo:
 
 
 def _beats(home: SessionHome, info: EngineInfo) -> bool:
-    """Wait for a moment, and return whether the engine has written its heartbeat since `info`."""
+    """Wait briefly, and return whether the engine has written a heartbeat since `info`."""
     deadline = time.monotonic() + _BEAT_S
     while time.monotonic() < deadline:
         if _current(home, info).heartbeat_us != info.heartbeat_us:
@@ -80,10 +80,10 @@ def _beats(home: SessionHome, info: EngineInfo) -> bool:
 
 
 def ensure_engine(home: SessionHome, command: Sequence[str] | None = None) -> EngineInfo:
-    """Start the session's engine unless it runs already; returns at once, see `wait_until_ready`.
+    """Start the session's engine unless it runs already; return at once (see `wait_until_ready`).
 
-    Two clients that do this at the same time start one engine. `command` replaces the usual command to start
-    it; `--home DIR` is added.
+    Two clients that call this concurrently start only one engine. `command` replaces the usual start command;
+    `--home DIR` is appended.
 
     Raises:
         EngineDeadError: the process cannot be started, or the engine runs on another host.
@@ -101,7 +101,7 @@ def ensure_engine(home: SessionHome, command: Sequence[str] | None = None) -> En
 def wait_until_ready(
     home: SessionHome, on_progress: OnProgress | None = None, timeout_s: float = START_TIMEOUT_S
 ) -> EngineInfo:
-    """Wait for the engine to take batches.
+    """Wait until the engine is ready for batches.
 
     Raises:
         EngineDeadError: it fails or takes too long.
@@ -124,7 +124,7 @@ def wait_until_ready(
 
 
 def stop_engine(home: SessionHome, timeout_s: float = STOP_TIMEOUT_S) -> bool:
-    """Stop the session's engine between two batches, by force after `timeout_s`.
+    """Stop the session's engine between two batches; kill it after `timeout_s`.
 
     Returns:
         Whether one was running.
@@ -161,7 +161,7 @@ def _ask_to_stop(info: EngineInfo) -> None:
 
 
 def _settled(home: SessionHome) -> EngineInfo | None:
-    """Return what the engine has written last, once it is no longer about to end."""
+    """Return the engine's last report, once the engine is no longer about to end."""
     deadline = time.monotonic() + STOP_TIMEOUT_S
     while (info := read_engine(home)) is not None and is_alive(info):
         ends = info.state == "stopping" or _has_lost_parent(info)
@@ -172,12 +172,12 @@ def _settled(home: SessionHome) -> EngineInfo | None:
 
 
 def _current(home: SessionHome, info: EngineInfo) -> EngineInfo:
-    """Return what the engine has written last; its parent may have restarted it since `info`."""
+    """Return the engine's last report; its parent may have restarted it since `info`."""
     return read_engine(home) or info
 
 
 def _has_lost_parent(info: EngineInfo) -> bool:
-    """Return whether an engine's parent has been killed; the engine stops as soon as it notices."""
+    """Return whether an engine's parent has been killed; the engine stops as soon as it detects this."""
     return info.parent != 0 and not has_parent(info)
 
 
@@ -204,7 +204,7 @@ def _spawn(home: SessionHome, command: Sequence[str]) -> EngineInfo:
         raise EngineDeadError(f"the engine cannot be started: {error}") from error
     processes.children[child.pid] = child
     said = read_engine(home)
-    # It was faster, and may have ended already. Its time alone proves nothing where boots have no id.
+    # The child may have reported, or even ended, already. The time alone proves nothing if boots have no id.
     if said is not None and child.pid in (said.pid, said.parent) and is_written_since(said, began_us):
         return said
     info = replace(EngineInfo.now(child.pid, "starting"), cluster=said is not None and said.cluster)
@@ -222,7 +222,7 @@ def _wait_gone(info: EngineInfo, timeout_s: float) -> bool:
 
 
 def _clear_remains(info: EngineInfo) -> None:
-    """End what a dead engine left behind (its JVM, its workers): they share its process group."""
+    """Kill the processes that a dead engine left behind (JVM, workers): they share its process group."""
     same_boot = info.boot == processes.boot_id() and info.host in ("", processes.host())
     for pid in {info.pid, info.parent} - {0}:
         if same_boot and not processes.exists(pid):
@@ -247,20 +247,20 @@ _USUAL = (
 )
 """Lines that do not explain why an engine has ended."""
 _AFTERWARDS = ("Py4J", "Error while sending a command")
-"""What Java logs once the engine's Python process has gone, which explains nothing either."""
+"""Lines that Java logs after the engine's Python process has gone; they explain nothing either."""
 _INFO = " INFO "
 """The level of lines that report success."""
 _MEMORY = ("OutOfMemory", "MemoryError")
 _REAPED_S = 1.0
-"""How long the exit code of a dead process may take: its threads end one by one."""
+"""How long to wait for the exit code of a dead process: its threads end one by one."""
 
 
 def last_words(home: SessionHome, info: EngineInfo) -> str:
-    """Return why the engine has ended, as far as known: a line, and the lines of its log that matter."""
+    """Return why the engine ended, as far as known: one line, and the relevant lines of its log."""
     if info.state == "failed" and info.message:
         return f"the engine failed: {info.message}"
     ending, lines = _ending(info.pid), telling_lines(home.engine_log)
-    if ending:  # what its parts log about that is not the cause
+    if ending:  # what its processes log after the signal is not the cause
         lines = [line for line in lines if any(word in line for word in _MEMORY)]
     return "\n  ".join([f"the engine (pid {info.pid}) is not running any more{ending}", *lines])
 
@@ -281,9 +281,9 @@ def _ending(pid: int) -> str:
 
 
 def telling_lines(log: Path) -> list[str]:
-    """Return the last lines of a log that name an error, else its last lines.
+    """Return the last lines of a log that name an error, or else its last lines.
 
-    Each line is returned once, and stack frames are left out.
+    Repeated lines are returned once; stack frames are omitted.
     """
     try:
         text = log.read_bytes()[-65536:].decode(errors="replace")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class FeedCount(NamedTuple):
-    """How many records a stream has been fed, and how many were set aside as dead letters."""
+    """The number of records fed to a stream, and the number set aside as dead letters."""
 
     records: int = 0
     dead: int = 0
@@ -27,7 +27,7 @@ OnFed = Callable[[FeedCount], None]
 
 
 def feed(session: Session, stream: str, data: Any, *, on_fed: OnFed | None = None) -> FeedCount:
-    """Feed a stream; what this has counted is kept.
+    """Feed records to a stream, and return their number; all counted records are stored.
 
     Args:
         session: the session.
@@ -37,7 +37,7 @@ def feed(session: Session, stream: str, data: Any, *, on_fed: OnFed | None = Non
         on_fed: called with the count so far.
 
     Raises:
-        StqshError: the stream takes no records, or the data cannot be read.
+        StqshError: the stream is not FROM INSERTS, or the data cannot be read.
 
     >>> import stqsh
     >>> reports = {"oid": ["t1", "t2"], "lon": [10.03, 10.02], "lat": [50.01, 95.0], "ts": [1749924000] * 2}
@@ -53,16 +53,16 @@ def feed(session: Session, stream: str, data: Any, *, on_fed: OnFed | None = Non
 def feed_arriving(
     session: Session, stream: str, origin: Path | ArrivingBytes, form: str | None, on_fed: OnFed
 ) -> FeedCount:
-    """Feed a stream from a file or standard input in the given format; else as `feed`."""
+    """Feed a stream from a file or standard input in the given format; otherwise like `feed`."""
     spec = fed_stream(session, stream)
     return append_all(session, spec, read_fed(spec, origin, form), on_fed)
 
 
 def fed_stream(session: Session, name: str) -> StreamSpec:
-    """Return the stream of a name.
+    """Return the stream FROM INSERTS with a name.
 
     Raises:
-        BindError: there is none, or it takes no records by hand.
+        BindError: there is none, or it is not FROM INSERTS.
     """
     streams = {stream.name: stream.spec for stream in session.streams()}
     ready = [known for known, spec in streams.items() if isinstance(spec.source, InsertsSourceSpec)]
@@ -79,7 +79,7 @@ def fed_stream(session: Session, name: str) -> StreamSpec:
 def append_all(
     session: Session, spec: StreamSpec, parts: Iterator[SpoolSegment], on_fed: OnFed | None
 ) -> FeedCount:
-    """Append parts to a stream's spool as they come, and return how much that was."""
+    """Append parts to a stream's spool as they arrive; return the number of records appended."""
     count = FeedCount()
     for part in parts:
         put(session.link, spec.name, part, session.settings())

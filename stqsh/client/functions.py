@@ -1,13 +1,14 @@
 """Register a Python function with a session, for the expressions of its queries.
 
-A function takes one Arrow array for each argument, and returns as many values: an array, a list, or a column
-of numpy or pandas. Each value must depend on its own row only. It travels with the queries that call it, as
-cloudpickle writes it: with its code and what it uses of its own module; other modules are imported where the
-engine runs. So it survives a restart of the engine. Queries keep the function with which they were
-registered.
+A function takes one Arrow array for each argument, and returns the same number of values: an array, a list,
+or a numpy or pandas column. Each value must depend on its own row only. The function is stored with the
+queries that call it, serialized by cloudpickle: its code and whatever it uses of its own module; other
+modules are imported where the engine runs. It therefore survives a restart of the engine. A query keeps the
+function with which it was registered.
 
-Where it fails, or gives values of another type or number, a continuous query sees NULL, and SHOW STATUS
-counts and explains it; a snapshot, and a select list that is computed while updates are read, raise an error.
+If it fails, or returns values of another type or number, a continuous query gets NULL, and SHOW STATUS
+counts and explains the failure. A snapshot, and a select list that is computed while updates are read, raise
+an error.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ _ANNOTATED |= {kind.__name__: name for kind, name in list(_ANNOTATED.items())}
 
 
 def function_spec(name: str, function: Callable[..., Any], returns: str | None) -> FunctionSpec:
-    """Return a function as queries carry it.
+    """Return the definition of a function that is stored with queries.
 
     Raises:
-        StqshError: the name or the type is none, or the function cannot be sent to other processes.
+        StqshError: the name or the type is invalid, or the function cannot be sent to other processes.
     """
     upper = name.upper()
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
@@ -55,7 +56,7 @@ def function_spec(name: str, function: Callable[..., Any], returns: str | None) 
 
 
 def _code(name: str, function: Callable[..., Any]) -> str:
-    """Return a function with what it uses of its own module; installed modules are named only."""
+    """Return a function serialized with what it uses of its own module; installed modules by name only."""
     try:
         with _by_value(sys.modules.get(function.__module__ or "")):
             content = cloudpickle.dumps(function)
@@ -71,7 +72,7 @@ def _code(name: str, function: Callable[..., Any]) -> str:
 
 @contextmanager
 def _by_value(module: ModuleType | None) -> Iterator[None]:
-    """Let functions of a module that is not installed travel with their code."""
+    """Serialize functions of a module that is not installed by value."""
     file = getattr(module, "__file__", None)
     installed = [sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib")]
     if module is None or file is None or any(file.startswith(f"{path}/") for path in installed):
@@ -85,7 +86,7 @@ def _by_value(module: ModuleType | None) -> Iterator[None]:
 
 
 def _result(name: str, function: Callable[..., Any], code: str, returns: str | None) -> ResultType:
-    """Return the type of a function's values: as it is said, or annotated, or found by calling it."""
+    """Return the type of a function's values: the given one, else the annotated one, else found by a call."""
     types: tuple[ResultType, ...] = get_args(ResultType)
     _probe(name, function, code, "STRING")
     if returns is not None:
@@ -100,16 +101,16 @@ def _result(name: str, function: Callable[..., Any], code: str, returns: str | N
 
 
 def _gives(name: str, function: Callable[..., Any], code: str, kind: ResultType) -> bool:
-    """Return whether a function gives values of a type for texts in each argument."""
+    """Return whether a function returns values of a type when each argument is a text."""
     given = _probe(name, function, code, kind)
     return given is not None and given.null_count == 0
 
 
 def _probe(name: str, function: Callable[..., Any], code: str, kind: ResultType) -> pa.Array[Any] | None:
-    """Return what a function gives for three texts in each argument; None if that does not suit it.
+    """Return a function's values for three texts in each argument; None if it fails for texts.
 
     Raises:
-        StqshError: it gives another number of values.
+        StqshError: it returns another number of values.
     """
     try:
         count = len(inspect.signature(function).parameters)
@@ -120,5 +121,5 @@ def _probe(name: str, function: Callable[..., Any], code: str, kind: ResultType)
         return values_of_call(call, [pa.array(["a", "b c", "d"])] * count, 3)
     except WrongNumberError as error:
         raise StqshError(f"{name} does not take whole columns: {error}") from error
-    except Exception:  # it may take something other than texts
+    except Exception:  # its arguments may not be texts
         return None

@@ -1,4 +1,4 @@
-"""What files are opened as: the statements that make streams and regions of them, and the pace of it all."""
+"""Plan how files are opened: the statements that make streams and regions of them, and the pace."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from stqsh.spec.source_facts import SourceFacts, facts_lines, playing_pace
 from stqsh.spec.stream import FileSourceSpec
 
 _REPEATED = 0.5
-"""The share of records with a key that an earlier one has from which on objects move."""
+"""Objects move if at least this share of records repeat an earlier key."""
 _MOST_PATTERNS = 20
-"""The most streams and regions that one call opens."""
+"""The maximum number of streams and regions that one call opens."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedFile:
-    """What files are opened as.
+    """How files are opened.
 
     Attributes:
-        name: of the stream or the set of regions.
-        statement: the one that makes it, without `;`.
-        notes: what was found in the files and what was guessed, a line each.
-        facts: what the files of a stream hold; None for regions, and where there is no record.
+        name: the name of the stream or the set of regions.
+        statement: the statement that creates it, without `;`.
+        notes: what was found in the files and what was guessed, one line each.
+        facts: the measured content of a stream's files; None for regions, and if there are no records.
         key: the key column of a stream.
     """
 
@@ -63,7 +63,7 @@ class OpenedFile:
 
     @property
     def kind(self) -> str:
-        """What it holds, in a word or two."""
+        """Its content, in a word or two."""
         if not isinstance(self.statement, CreateStream):
             return "regions"
         return "objects that move" if self.statement.kind == "moving" else "events"
@@ -71,7 +71,7 @@ class OpenedFile:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """All that is opened, the regions first, and the pace of its streams; None for that of event time."""
+    """Everything that is opened, regions first, and the streams' pace; None for the pace of event time."""
 
     files: tuple[OpenedFile, ...]
     pace: float | None = None
@@ -83,12 +83,12 @@ class Opening:
 
     @property
     def seconds(self) -> float:
-        """About how many seconds the streams play."""
+        """The approximate playing time of the streams, in seconds."""
         return max((one.facts.playing_s for one in self.streams if one.facts), default=0.0) / (self.pace or 1)
 
 
 def open_files(desk: StatementContext, words: Sequence[str]) -> Opening:
-    """Return what files, folders and patterns are opened as; nothing is made yet.
+    """Return how files, folders and patterns are opened, without creating anything.
 
     Raises:
         StqshError: there are no such files, or they cannot be opened.
@@ -120,7 +120,7 @@ def _at_pace(opened: OpenedFile, pace: float | None) -> OpenedFile:
 
 
 def _patterns(words: Sequence[str]) -> Iterable[str]:
-    """Yield the pattern of all files of each folder, ending and header, in the order of their names."""
+    """Yield a pattern for the files of each folder, ending and header, in the order of their names."""
     groups: dict[tuple[Path, str, tuple[str, ...]], list[Path]] = {}
     for word in words:
         path = Path(word).expanduser().absolute()
@@ -137,10 +137,10 @@ def _patterns(words: Sequence[str]) -> Iterable[str]:
 
 
 def _folder_pattern(folder: Path) -> str:
-    """Return the pattern of the files with records in a folder that have one ending, the most bytes of all.
+    """Return the pattern of a folder's files with records; of several endings, the one with the most bytes.
 
     Raises:
-        SourceError: it has none.
+        SourceError: the folder has none.
     """
     sizes: Counter[str] = Counter()
     for path in sorted(folder.iterdir()):
@@ -153,7 +153,7 @@ def _folder_pattern(folder: Path) -> str:
 
 
 def _patterns_of(folder: Path, ending: str, files: Sequence[Path]) -> list[str]:
-    """Return one pattern that names all of some files and no others; else one for each of them."""
+    """Return one pattern that matches exactly some files, or else one pattern for each of them."""
     begin = commonprefix([path.name for path in files])  # noqa: RUF071 - a prefix of names is wanted
     pattern = f"{escape(str(folder))}/{escape(begin)}*{escape(ending)}"
     if len(files) > 1 and set(glob(pattern)) == set(map(str, files)):  # noqa: PTH207
@@ -162,12 +162,12 @@ def _patterns_of(folder: Path, ending: str, files: Sequence[Path]) -> list[str]:
 
 
 def _ending(path: Path) -> str:
-    """Return the end of a file's name that says its format, such as `.csv.gz`."""
+    """Return the ending of a file's name that identifies its format, such as `.csv.gz`."""
     return Path(path.stem).suffix + path.suffix if path.suffix.lower() in COMPRESSIONS else path.suffix
 
 
 def _header(path: Path) -> tuple[str, ...]:
-    """Return the columns of a file in which all records have the same; nothing for others."""
+    """Return the columns of a file of a tabular format; an empty tuple for other formats."""
     source = FileSourceSpec(str(path))
     with suppress(SourceError):  # it is reported when it is opened
         if format_of(path, source) in TABULAR:
@@ -191,7 +191,7 @@ def _is_of_regions(path: Path) -> bool:
 
 
 def _name_of(pattern: str, is_taken: Callable[[str], bool]) -> str:
-    """Return a free name for what a pattern names: that of its file, or else of its folder."""
+    """Return a free name for the files of a pattern: that of the file, or else of the folder."""
     path = Path(pattern)
     stems = (text.partition(".")[0] for text in (path.name, path.parent.name))
     words = ("_".join(re.findall(r"[a-z0-9]+", stem.lower())) for stem in stems if not has_magic(stem))
@@ -204,21 +204,21 @@ def _name_of(pattern: str, is_taken: Callable[[str], bool]) -> str:
 
 
 def _opened_or_refused(desk: StatementContext, pattern: str, name: str) -> OpenedFile:
-    """Return what the files of a pattern are opened as.
+    """Return how the files of a pattern are opened.
 
     Raises:
-        CommandLineError: they cannot be opened without being told what they are.
+        CommandLineError: they cannot be opened without further information from the user.
     """
     try:
         return _opened(desk, pattern, name)
-    except BindError as error:  # its place is in a statement that nobody typed
+    except BindError as error:  # its position refers to a statement that the user did not type
         typed = f"CREATE EVENT STREAM {name} FROM FILE '{pattern}' KEY … LOCATION (…, …) TIME …;"
         hint = f"{error.hint}; say which is which: {typed}" if error.expected else error.hint
         raise CommandLineError(error.message, hint=hint) from error
 
 
 def _opened(desk: StatementContext, pattern: str, name: str) -> OpenedFile:
-    """Return what the files of a pattern are opened as: regions, objects that move, or else events."""
+    """Return how the files of a pattern are opened: as regions, moving objects, or else events."""
     source = FileSource(pattern)
     if not has_magic(pattern) and _is_of_regions(Path(pattern)):
         return OpenedFile(name, CreateRegions(Name(name), source))
@@ -226,7 +226,7 @@ def _opened(desk: StatementContext, pattern: str, name: str) -> OpenedFile:
     events = replace(moving, kind="event")
     try:
         bound, facts = proposed(desk, moving)
-    except BindError:  # such as no column for the key, which events do without
+    except BindError:  # for example there is no key column, which events do not need
         return _stream(events, *proposed(desk, events))
     if facts is None or facts.repeats >= _REPEATED:
         return _stream(moving, bound, facts)

@@ -32,9 +32,9 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class WaitNotice(Message):
-    """Names what the session waits for next; `wait` waits, and calls back with the progress.
+    """Reports what the session waits for next; `wait` waits, and calls back with the progress.
 
-    If `wait` is not called, the next outcome waits all the same.
+    If `wait` is not called, the next outcome waits instead.
     """
 
     wait: Callable[[Callable[[Progress], None]], object]
@@ -42,10 +42,10 @@ class WaitNotice(Message):
 
 @dataclass(frozen=True, slots=True)
 class BulkRegistration:
-    """The outcome of REGISTER QUERIES: how many queries it registered, and how many rows make none.
+    """The outcome of REGISTER QUERIES: the number of registered queries, and of rows that make none.
 
-    `faults` has a line for each of the first such rows: where it is and why it makes no valid query. `remark`
-    is on what the queries have in common, "" for none.
+    `faults` has one line for each of the first such rows: its location and the reason. `remark` is about what
+    the queries have in common; "" if there is none.
     """
 
     registered: int
@@ -81,7 +81,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A text that is data by itself: the statements of DUMP, which can be run again, or what HELP says.
+    """A text that is output data: the runnable statements of DUMP, or the text of HELP.
 
     >>> [script] = session.execute("DUMP;")
     >>> "CREATE MOVING STREAM taxis" in script.text
@@ -98,8 +98,8 @@ class Updates:
     `table` has the columns step int64, at_us int64 (event time of the step), query int64 (id), op int8 (+1,
     -1), why int8 (index into `stqsh.spec.chunk.WHY`), key (type of the stream's key), then the stream's
     declared columns with the prefix `c.`, so that none of them clashes (`c.lon`), and, if a query selects
-    DISTANCE, `distance` (float64, null where there is none). `projection.project` makes a query's select list
-    from these, and finds tables and regions in `lookups`.
+    DISTANCE, `distance` (float64, null where there is none). `projection.project` computes a query's select
+    list from these columns; it looks up tables and regions in `lookups`.
 
     `queries` has every query that occurs. Successive `Updates` continue the order: where several streams
     interleave, each run of rows of one stream is a separate value. `snapshot` marks rows of the answer with
@@ -121,9 +121,9 @@ class Updates:
 
 @dataclass(frozen=True, slots=True)
 class TablePlace:
-    """Where updates are in a larger table of the same stream, whose rows can be rendered together.
+    """The position of updates in a larger table of the same stream, whose rows can be rendered together.
 
-    It holds for updates whose table is `table` itself, and not for some of their rows.
+    It is valid only for updates whose table is `table` itself, not for a subset of its rows.
 
     Attributes:
         table: the updates.
@@ -150,8 +150,8 @@ class Answer:
         is_planar: whether the stream's location is in a plane's units, and not in degrees.
         in_metres: the positions of the columns that hold lengths in metres.
         regions: the column that names members of a set of regions, with their shapes.
-        is_timeless: whether the rows are of no step, as those of a file are.
-        remark: why there is nothing in the answer, where it is known; "" for other answers.
+        is_timeless: whether the rows belong to no step, such as those of a file.
+        remark: why the answer is empty, if known; "" for other answers.
 
     >>> [answer] = session.execute("SELECT oid, lon, lat FROM taxis WHERE oid = 'ambulance';")
     >>> answer.names, answer.table.num_rows, answer.location

@@ -28,11 +28,11 @@ class RunHandle:
 
     @property
     def finished(self) -> bool:
-        """Whether every step that this RUN requests is delivered."""
+        """Whether all steps of this RUN have been delivered."""
         return self.link.progress().run_done >= self.seq
 
     def wait(self, on_progress: Callable[[Progress], None] | None = None) -> Progress:
-        """Wait until the RUN is done and return the progress then; `on_progress` is called at each poll.
+        """Wait until the RUN is done, and return the progress; `on_progress` is called at each poll.
 
         Raises:
             EngineDeadError: the engine dies during the wait.
@@ -47,6 +47,6 @@ class RunHandle:
         raise AssertionError("unreachable: watch has no end")
 
     def cancel(self) -> None:
-        """Stop the streams after the current batch; nothing that is done is undone."""
+        """Stop the streams after the current batch; completed steps are kept."""
         if not self.finished:
             append(self.link.db, RunStopped(self.seq))

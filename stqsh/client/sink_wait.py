@@ -1,4 +1,4 @@
-"""Waits, at the end of a temporary session, until its sinks have written everything."""
+"""At the end of a temporary session, wait until its sinks have written everything."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from stqsh.units import parse_duration
 
 
 def finish_sinks(link: Connection) -> None:
-    """Wait until all sinks have written what has been delivered.
+    """Wait until all sinks have written all delivered updates.
 
     Raises:
-        StqshError: a sink has stopped, or gets no further for as long as `sinks.wait`.
+        StqshError: a sink has stopped, or makes no progress for `sinks.wait`.
     """
     patience_s = parse_duration(session_settings(link.db).text("sinks.wait")) / 1e6
     last, since = _behind(link), time.monotonic()
@@ -44,7 +44,7 @@ def _behind(link: Connection) -> dict[str, tuple[int, SinkPosition | None]]:
         except DamagedFileError:
             behind[sink.name] = (sink.id, None)
             continue
-        # What it begins with counts, too.
+        # The initial answer counts too.
         is_owed = not position.begun and sink.spec.batch >= 0
         after = position.after if position.begun else sink.spec.batch
         if is_owed or logged_files(link.db, after, up_to):

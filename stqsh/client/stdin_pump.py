@@ -1,4 +1,4 @@
-"""Standard input as a source: a thread of the client puts its lines into the stream's spool."""
+"""Standard input as a source: a thread of the client copies its lines into the stream's spool."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from stqsh.sources.live.line_spool import SpoolWriter
 
 STDIN_THREAD = "stdin"
-"""The name of the thread that copies."""
+"""The name of the copying thread."""
 _READ_BYTES = 1 << 18
 _FULL_S = 1.0
 
 
 def check_stdin(reads_script: bool) -> None:
-    """Check that standard input is free to be a source.
+    """Check that standard input can be a source.
 
     Raises:
         SourceError: it is a terminal, or the script comes from it, or there is none.
@@ -38,9 +38,9 @@ def check_stdin(reads_script: bool) -> None:
 
 
 class _Pump:
-    """Copies standard input into the spool of the stream that asked for it last.
+    """Copies standard input into the spool of the latest stream that requested it.
 
-    There is one thread for all streams: of two that read the same input, each would get a part of it.
+    All streams share one thread, because two readers of the same input would each get only a part of it.
     """
 
     def __init__(self) -> None:
@@ -49,12 +49,12 @@ class _Pump:
         self._writer: SpoolWriter | None = None
 
     def begin(self, folder: Path) -> threading.Thread:
-        """Copy what comes from now on into a spool; return the thread that does."""
+        """Copy input from now on into a spool; return the copying thread."""
         from stqsh.sources.live.line_spool import SpoolWriter
 
         with self._lock:
             if self._writer is not None:
-                self._writer.keep()  # what the disk takes now; its stream has been dropped
+                self._writer.keep()  # write what fits on the disk; its stream has been dropped
             self._writer = SpoolWriter(folder)
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._copy, name=STDIN_THREAD, daemon=True)
@@ -70,7 +70,7 @@ class _Pump:
         self._keep(is_last=True)
 
     def _keep(self, *, is_last: bool = False) -> None:
-        """Write what was read once there is room; who writes to standard input waits, too."""
+        """Write the input read so far once the disk has room; until then, the input's writer waits, too."""
         while True:
             with self._lock:
                 if self._writer is None or self._writer.keep(is_last=is_last):
@@ -89,7 +89,7 @@ def pump_stdin(folder: Path) -> threading.Thread:
 
 
 def _read(descriptor: int) -> bytes:
-    """Return what comes next, b"" at the end; waits, also where the input is one that does not block."""
+    """Return the next bytes, b"" at the end; wait for them even if the input is non-blocking."""
     while True:
         try:
             return os.read(descriptor, _READ_BYTES)
@@ -100,7 +100,7 @@ def _read(descriptor: int) -> bytes:
 
 
 def wait_for_stdin(tell: Callable[[str], None]) -> None:
-    """Wait until the standard input that this process copies into streams has ended; `tell` says so first."""
+    """Wait until the standard input that this process copies has ended; `tell` reports the wait first."""
     threads = [thread for thread in threading.enumerate() if thread.name == STDIN_THREAD]
     if threads:
         tell("standard input still feeds the session; its end or Ctrl-C ends this")

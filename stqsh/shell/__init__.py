@@ -1,1 +1,1 @@
-"""What users meet: the prompt, completion, live view, batch mode and output formats."""
+"""The user interface: the prompt, completion, live views, batch mode and output formats."""

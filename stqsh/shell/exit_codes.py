@@ -25,7 +25,7 @@ def run_guarded(action: Callable[[], int]) -> int:
     code = _guarded(action)
     try:
         sys.stdout.flush()
-    except OSError:  # that has been reported; Python would try again as it ends, and change the exit code
+    except OSError:  # already reported; Python would flush again at exit, and change the exit code
         silence_stdout()
     return code
 
@@ -48,7 +48,7 @@ def _guarded(action: Callable[[], int]) -> int:
 
 
 def _flushed(action: Callable[[], int]) -> int:
-    """Run `action` and write what is still buffered, which fails on a full disk as any output does."""
+    """Run `action` and flush standard output; like any output, flushing fails on a full disk."""
     try:
         code = action()
     except SystemExit:
@@ -61,12 +61,12 @@ def _flushed(action: Callable[[], int]) -> int:
 def _flush_stdout() -> None:
     try:
         sys.stdout.flush()
-    except BrokenPipeError:  # who closed the pipe wants no more, and the action's exit code stands
+    except BrokenPipeError:  # the reader closed the pipe; keep the action's exit code
         silence_stdout()
 
 
 def silence_stdout() -> None:
-    """Discard what is buffered for a closed pipe or a full disk, so that Python does not complain at exit."""
+    """Discard output buffered for a closed pipe or a full disk, so that Python does not fail at exit."""
     null = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):

@@ -36,25 +36,25 @@ _FILE_HINTS = {
 }
 
 NOTICES: deque[str] = deque(maxlen=100)
-"""Lines that came while no prompt was there, the oldest first: live views show them, and the next prompt the
-rest; only the last ones where there are too many. Their control characters are escaped; one that rings starts
-with a bell."""
+"""Lines that arrived while no prompt was open, oldest first: live views show them, and the next prompt shows
+the rest; if there are too many, only the last ones are kept. Control characters are escaped; a line that
+rings starts with a bell."""
 
 
 def take_notices() -> Iterator[str]:
-    """Yield the notices that are not shown yet, each once."""
+    """Yield the notices that have not been shown yet, each once."""
     while NOTICES:
         yield NOTICES.popleft()
 
 
 def print_message(text: str) -> None:
-    """Print a message on standard error; it is lost where standard error is closed."""
+    """Print a message on standard error; it is lost if standard error is closed."""
     with suppress(OSError):
         print(fold(text, terminal_width(sys.stderr)), file=sys.stderr, flush=True)
 
 
 def print_text(text: str) -> None:
-    """Print a text on standard output, folded to the terminal's width; `?` for what it cannot show."""
+    """Print a text on standard output, wrapped to the terminal; unsupported characters become `?`."""
     shown = replace_undrawable(fold(text, terminal_width(sys.stdout)))
     encoding = sys.stdout.encoding or "utf-8"  # a stream in memory has none
     print(shown.encode(encoding, "replace").decode(encoding), flush=True)
@@ -66,7 +66,7 @@ def format_error(error: StqshError, stream: TextIO) -> str:
 
 
 def format_engine_death(error: EngineDeadError) -> str:
-    """Return the text for an engine that has died: the reason, and what helps."""
+    """Return the text for an engine that has died: the reason and the remedy."""
     message, other = escape_controls(error.message), OtherVersionError()
     if other.message in message:
         return f"{message}\nhint: {other.hint}"
@@ -79,7 +79,7 @@ def format_internal_error(error: Exception, details: Path | str) -> str:
 
 
 def full_disk_text(error: Exception) -> str | None:
-    """Return the text for a disk that has no room for another byte or file; None for any other error."""
+    """Return the text for a disk without room for more bytes or files; None for any other error."""
     if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT):
         return None
     where = f" at {error.filename}" if error.filename else ""
@@ -102,9 +102,9 @@ def _colour_line(line: str) -> str:
 
 
 def fold(text: str, width: int | None) -> str:
-    """Fold lines that are wider than the terminal between words.
+    """Wrap lines that are wider than the terminal between words.
 
-    Indented lines (excerpts, tables) and lines with colours (which are folded already) stay as they are.
+    Indented lines (excerpts, tables) and lines with colours (already wrapped) stay unchanged.
     """
     if width is None or len(text) < width:
         return text
@@ -118,7 +118,7 @@ def _fold_line(line: str, width: int) -> str:
 
 
 def watch_needs_terminal() -> CommandLineError:
-    """Return the error for WATCH where there is no terminal to draw on."""
+    """Return the error for WATCH without a terminal."""
     return CommandLineError(
         "WATCH needs a terminal to draw on",
         hint="TAIL name; follows a query anywhere; SHOW QUERIES; lists the sizes of all answers",
@@ -126,7 +126,7 @@ def watch_needs_terminal() -> CommandLineError:
 
 
 def file_error_hint(error: OSError, name: str) -> str | None:
-    """Return what to do about an error of the operating system for a file; None where nothing is known."""
+    """Return the remedy for a file error of the operating system; None if none is known."""
     path = Path(name).expanduser()
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         return _missing_file_hint(path)
@@ -134,7 +134,7 @@ def file_error_hint(error: OSError, name: str) -> str | None:
 
 
 def file_error_reason(error: OSError) -> str:
-    """Return the operating system's words for an error, in lower case."""
+    """Return the operating system's message for an error, in lower case."""
     return (error.strerror or str(error)).lower()
 
 

@@ -19,7 +19,7 @@ class OutcomeRenderer(Protocol):
     """Renders outcomes, one method for each kind. Each may raise `StqshError`."""
 
     def wait(self, notice: WaitNotice) -> None:
-        """Wait for what the session waits for."""
+        """Perform the wait that a notice announces."""
 
     def message(self, text: str) -> None:
         """Show a message."""
@@ -34,14 +34,14 @@ class OutcomeRenderer(Protocol):
         """Show the dashboard of WATCH."""
 
     def run(self, handle: RunHandle) -> bool:
-        """Wait for a RUN; return False where the user interrupted it."""
+        """Wait for a RUN; return False if the user interrupted it."""
 
     def map(self, feed: MapFeed) -> None:
         """Draw or write a map."""
 
 
 def render(outcome: Outcome, renderer: OutcomeRenderer) -> bool:
-    """Render one outcome; return False where the user interrupted it and the rest is not to be run."""
+    """Render one outcome; return False if the user interrupted it, so that the rest is not run."""
     match outcome:
         case results.WaitNotice():
             renderer.wait(outcome)

@@ -1,4 +1,4 @@
-r"""Render outcomes at the prompt: on the terminal, long ones in the pager, or into the outlet of `\o`."""
+r"""Render outcomes at the prompt: on the terminal, in the pager if long, or to the outlet of `\o`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PromptRenderer:
 
     Attributes:
         statement: The number of the current statement, from 1.
-        format: The format that the current statement itself asks for.
+        format: The format that the current statement itself requests.
     """
 
     def __init__(self, console: Console, session: Session) -> None:
@@ -59,7 +59,7 @@ class PromptRenderer:
             screen.close()
 
     def message(self, text: str) -> None:
-        """Print a message; it may quote names and paths."""
+        """Print a message, which may quote names and paths."""
         print_text(escape_controls(text))
 
     def data(self, data: Data) -> None:
@@ -96,7 +96,7 @@ class PromptRenderer:
             self.message(text)
 
     def watch(self, feed: WatchFeed) -> None:
-        """Show the dashboard. Raises `CommandLineError` where there is no terminal."""
+        """Show the dashboard. Raises `CommandLineError` if there is no terminal."""
         if not is_interactive(sys.stdout):
             raise watch_needs_terminal()
         self.message(show_dashboard(feed, self._scheme))

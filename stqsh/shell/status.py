@@ -1,4 +1,4 @@
-"""What the engine is doing, in a few words, for status lines and the toolbar."""
+"""Short texts about the engine's activity, for status lines and the toolbar."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_STEP = "no step yet"
 
 
 def first_batch_text(seconds: float) -> str:
-    """Return the text for a first batch that is under way; it takes longer than all others."""
+    """Return the text for a first batch under way, which takes longer than later ones."""
     return f"first batch under way… {seconds:.0f} s"
 
 
@@ -33,7 +33,7 @@ def engine_text(home: SessionHome) -> str:
     if engine is None:
         return "engine not started"
     if not is_alive(engine):
-        reason = engine.message.partition("\n")[0]  # its hint is shown where there is room for it
+        reason = engine.message.partition("\n")[0]  # its hint is shown elsewhere, where there is room
         return f"engine failed: {reason}" if engine.state == "failed" else "engine stopped"
     if engine.state == "ready" and has_process(engine):
         return engine.message or READY
@@ -48,9 +48,9 @@ def restart_text(home: SessionHome) -> str:
 
 
 def explain_engine_death(home: SessionHome) -> str:
-    """Return why the engine has gone, with the last lines of its log that matter, and how to restart it.
+    """Return why the engine has ended, with the relevant last lines of its log, and how to restart it.
 
-    "" where the engine runs. One that was stopped, from another shell or by `stqsh stop`, needs no reason.
+    Return "" if the engine runs, or was stopped on purpose, from another shell or by `stqsh stop`.
     """
     info = read_engine(home)
     if info is not None and info.state == "stopping":
@@ -69,7 +69,7 @@ def alive_text(home: SessionHome, progress: Progress) -> str:
 
 
 def takes_steps(engine: str, progress: Progress) -> bool:
-    """Return whether an engine with this text is ready, or takes steps while it still compiles."""
+    """Return whether an engine with this text is ready, or advances while it still compiles."""
     return engine == READY or (progress.step > 0 and engine.startswith(COMPILING))
 
 
@@ -100,12 +100,12 @@ def shedding_part(progress: Progress) -> str:
 
 
 def waiting_part(progress: Progress) -> str:
-    """Return why a live stream waits, such as that its broker does not answer; "" if none does."""
+    """Return why a live stream waits, for example that its broker does not answer; "" if none waits."""
     return next((state.message for state in progress.stats.live.values() if state.message), "")
 
 
 def waiting_text(home: SessionHome, progress: Progress) -> str:
-    """Return why the session waits for a source, within a batch or between two; "" if it does not."""
+    """Return why the session waits for a source, within a batch or between batches; "" if it does not."""
     engine = read_engine(home)
     within = engine.message if engine is not None and engine.state == "ready" else ""
     return within or waiting_part(progress)
@@ -117,18 +117,18 @@ def clock_text(progress: Progress) -> str:
 
 
 def rate_text(progress: Progress) -> str:
-    """Return the records per second of the last batch, while the streams move."""
+    """Return the records per second of the last batch, while streams advance."""
     rate = progress.stats.records_per_s
     return "" if rate is None or not is_moving(progress) else f"{group_digits(rate)} records/s"
 
 
 def is_moving(progress: Progress) -> bool:
-    """Return whether steps are being taken."""
+    """Return whether streams advance."""
     return not progress.ended and (progress.stats.playing or progress.stats.running)
 
 
 def lag_text(progress: Progress) -> str:
-    """Return how far the engine is behind its sources, what it waits for, or that the streams have ended."""
+    """Return the engine's lag behind its sources, what it waits for, or that the streams have ended."""
     if progress.ended:
         return "streams at their end"
     if not is_moving(progress):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def state_folder() -> Path:
-    """Return the folder for history and error reports, and create it where it is missing.
+    """Return the folder for history and error reports; create it if it is missing.
 
     Raises:
         HomeError: The folder cannot be created.
@@ -54,7 +54,7 @@ def script_text(file: str) -> str:
 
 
 def write_traceback() -> Path | str:
-    """Append the current exception's traceback to `errors.log`; return its path, or why there is none."""
+    """Append the current exception's traceback to `errors.log`; return its path, or why that failed."""
     text = traceback.format_exc()
     try:
         path = state_folder() / "errors.log"
@@ -66,9 +66,9 @@ def write_traceback() -> Path | str:
 
 
 def profile_script(profile: str | None) -> Path | None:
-    """Return the script that the profile runs in a new session; None where it names none.
+    """Return the script that the profile runs in a new session; None if it names none.
 
-    A profile that cannot be read names none here: opening the session reports what is wrong with it.
+    Return None for an unreadable profile, too, because opening the session reports its error.
     """
     if profile is None and not {"STQSH_PROFILE", "STQSH_SESSION_SCRIPT"} & set(os.environ):
         return None  # the default profile names none
@@ -82,7 +82,7 @@ def profile_script(profile: str | None) -> Path | None:
 
 
 def is_new_session(session: Session) -> bool:
-    """Return whether no statement was ever executed in the session, SHOW and SELECT included."""
-    from stqsh.storage.session_settings import is_touched  # 30 ms that the prompt does not spend
+    """Return whether no statement, not even SHOW or SELECT, was ever executed in the session."""
+    from stqsh.storage.session_settings import is_touched  # imported here to save the prompt 30 ms
 
     return not is_touched(session.link.db)

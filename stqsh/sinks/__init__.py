@@ -1,4 +1,4 @@
 """Sinks: the process that writes a session's updates to files, addresses and topics.
 
-It stands above the shell's writers, because what a sink writes is what they print.
+It is above the shell's writers in the layers, because a sink writes the same output as they do.
 """

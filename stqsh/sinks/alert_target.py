@@ -1,8 +1,8 @@
-"""Alerts: an action for updates of a query, at most one in EVERY of the session's clock.
+"""Alerts: an action on updates of a query, at most once per EVERY of the session's clock.
 
-What an alert does takes its own thread's time only. An action that takes longer than EVERY misses the updates
-that come while it runs, so an alert never falls behind. A command reads the update on its standard input, and
-never in its text.
+An action runs in the alert's own thread and delays nothing else. If an action
+takes longer than EVERY, updates that arrive meanwhile are skipped, so an alert never falls behind. A command
+reads the update on its standard input; the update is never part of the command's text.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ from stqsh.units import format_instant
 
 
 class AlertFailedError(StqshError):
-    """An action that did not succeed."""
+    """An action failed."""
 
 
 POST_S = 10.0
-"""How long a server may take for an answer."""
+"""How long to wait for a server's response."""
 _SHOWN = 400
 _PLAIN = "text/plain; charset=utf-8"
 _CHANGED = WHY.index("changed")
@@ -69,9 +69,9 @@ class AlertTarget:
     Args:
         link: the session.
         alert: the alert.
-        target: what it does.
-        identity: what distinguishes it from all others.
-        authorization: the header of that name for POST.
+        target: the action.
+        identity: an id that is unique among all alerts.
+        authorization: the value of the `Authorization` header for POST.
     """
 
     rows = 10_000
@@ -85,11 +85,11 @@ class AlertTarget:
         self._late_until = -1
 
     def open(self, position: SinkPosition) -> SinkPosition:
-        """Return the position: it is what the file says."""
+        """Return the position unchanged: the file in the session's home is authoritative."""
         return position
 
     def write(self, part: SinkPart) -> SinkPosition:
-        """Act on what is due in a part; an action that fails is counted."""
+        """Act on the updates of a part that are due; count failed actions."""
         before = self._state
         held = sum(self._consider(part, updates) for updates in part.updates if not updates.snapshot)
         after = msgspec.structs.replace(self._state, held=self._state.held + held)
@@ -98,13 +98,13 @@ class AlertTarget:
         return part.reached
 
     def settle(self, position: SinkPosition) -> None:
-        """Do nothing: what is done is done."""
+        """Do nothing: actions are final."""
 
     def close(self) -> None:
-        """Leave: nothing stays open."""
+        """Do nothing: there is nothing to close."""
 
     def _record(self, state: AlertState) -> None:
-        """Record how the alert is doing; what cannot be written has not happened."""
+        """Record the state of the alert; if the write fails, the state in memory is unchanged."""
         write_alert_state(self._link.home, self._alert.id, state)
         self._state = state
 
@@ -112,7 +112,7 @@ class AlertTarget:
         """Act on the first update, then on the first that comes EVERY after it, and so on.
 
         Returns:
-            How many updates it has left out.
+            The number of skipped updates.
         """
         rows = np.flatnonzero(_counting(updates, self._target.edge))
         times = updates.table.column("at_us").to_numpy()[rows]
@@ -127,7 +127,7 @@ class AlertTarget:
         return len(rows) - acted
 
     def _take(self, update: Updates, at_us: int, part: SinkPart) -> None:
-        """Act on one update; before that it is noted, so that it is not acted on again."""
+        """Act on one update; record it first, so that it is not acted on twice."""
         self._record(msgspec.structs.replace(self._state, last_us=at_us))
         began = time.monotonic()
         try:
@@ -150,12 +150,12 @@ class AlertTarget:
                 return self._say
 
     def _body(self, update: Updates) -> bytes:
-        """Return what an action sends: its text, or the update as a line of JSON."""
+        """Return the content that an action sends: its text, or the update as a line of JSON."""
         text = self._target.action.text
         return filled(text, self._alert.name, update).encode() if text else json_lines((update,))
 
     def _post(self, target: HttpTarget, update: Updates) -> None:
-        # EVERY is longer than nothing, so an alert acts at most once in a step: the step makes the key.
+        # EVERY is positive, so an alert acts at most once per step: the step is the key.
         step = int(update.table.column("step")[0].as_py())
         text = self._target.action.text
         kind = JSON_LINES if not text else "application/json" if is_json_text(text) else _PLAIN
@@ -176,9 +176,9 @@ class AlertTarget:
 
 
 def _counting(updates: Updates, edge: AlertEdge | None) -> NDArray[np.bool_]:
-    """Return which updates count for an alert.
+    """Return which updates trigger an alert.
 
-    A row that changes is one update, its new row, and neither comes in nor leaves.
+    A changed row is one update, its new row; it counts neither as entering nor as leaving.
     """
     ops, why = (updates.table.column(name).to_numpy() for name in ("op", "why"))
     is_old = (ops < 0) & (why == _CHANGED)
@@ -196,7 +196,7 @@ def _counting(updates: Updates, edge: AlertEdge | None) -> NDArray[np.bool_]:
 
 
 COMMAND_S = 30.0
-"""How long a command may take."""
+"""The maximum run time of a command."""
 _READ_BYTES = 4096
 
 
@@ -204,9 +204,9 @@ def run_command(command: str, folder: str, record: bytes, patience_s: float = CO
     """Run a command of the shell with a record on its standard input.
 
     Raises:
-        AlertFailedError: it ends with another code than 0, or is ended since it takes too long.
+        AlertFailedError: its exit code is not 0, or it was killed because it took too long.
     """
-    # Files instead of pipes: a command need not read its input, and what it leaves running may keep them.
+    # Files instead of pipes: a command may ignore its input, and its background processes may keep them open.
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
         given.write(record)
         given.seek(0)
@@ -236,10 +236,10 @@ def run_command(command: str, folder: str, record: bytes, patience_s: float = CO
 
 
 def row_in_words(update: Updates) -> str:
-    """Return an update of one row in words: `near + 368: lon 116.4, status free`.
+    """Return an update of one row as a text: `near + 368: lon 116.4, status free`.
 
-    The key comes first, and is not among the columns again; a group whose values are all among them has no
-    need of it: `jams +: district north, cars 12`.
+    The key is first, and is not repeated among the columns; the key of a group is omitted if all its values
+    are among the columns: `jams +: district north, cars 12`.
     """
     head, [query] = head_columns(update), occurring(update)
     op, why = _value(head.op), _value(head.why)
@@ -260,13 +260,13 @@ def row_in_words(update: Updates) -> str:
 
 
 def filled(text: str, alert: str, update: Updates) -> str:
-    """Return a text with the values of an update of one row.
+    """Return a text with its placeholders replaced by the values of an update of one row.
 
-    A text that begins as JSON does, with a brace or a bracket, gets them as JSON: a value between double
-    quotes is escaped as such.
+    In a text that begins like JSON, with a brace or a bracket, values are inserted as JSON: a value between
+    double quotes is escaped as a JSON string.
 
     Raises:
-        AlertFailedError: the query has another select list than when the alert was made.
+        AlertFailedError: the query's select list differs from the one at the alert's creation.
     """
     head, [query] = head_columns(update), occurring(update)
     known: dict[str, AnyColumn] = {column.name: column for column in head}
@@ -290,7 +290,7 @@ def filled(text: str, alert: str, update: Updates) -> str:
 
 
 def is_json_text(text: str) -> bool:
-    """Return whether a text is to become JSON: it begins with `{{` or `[`."""
+    """Return whether a text is a JSON template: it begins with `{{` or `[`."""
     return text.lstrip().startswith(("{{", "["))
 
 
@@ -301,7 +301,7 @@ def _value(column: AnyColumn) -> str:
 
 
 def _key_values(update: Updates) -> list[str]:
-    """Return the values of an update's key in words."""
+    """Return the values of an update's key as texts."""
     [text] = head_columns(update).key.json()
     key: Any = json.loads(text)
     values = key if isinstance(key, list) else [key]

@@ -1,7 +1,7 @@
-"""Sinks TO FILE: a file for each batch, or several for one of very many updates.
+"""Sinks TO FILE: one file per batch, or several for a batch with very many updates.
 
-A file is written under a hidden name. The position that is then recorded names it, and only then it gets its
-final name. So a file appears whole, once, and never again, even if its reader has taken it away by then.
+A file is written under a hidden name. The position that is recorded next names the file; only then the file
+is renamed to its final name. Therefore a file appears complete and exactly once, even if a reader removes it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class FileSink:
         self._spec, self._format, self._folder = spec, target.format, Path(target.folder)
 
     def open(self, position: SinkPosition) -> SinkPosition:
-        """Name the files that a predecessor completed, and remove those that it did not."""
+        """Rename the files that a predecessor completed, and remove those that it did not."""
         try:
             self._place(position)
             for path in self._folder.glob(".*.part"):
@@ -48,32 +48,32 @@ class FileSink:
         return position
 
     def write(self, part: SinkPart) -> SinkPosition:
-        """Write the files of a part, still hidden."""
+        """Write the files of a part under hidden names."""
         names = []
         try:
             for number, content in enumerate(self._contents(part)):
                 name = file_name(self._spec.name, (part.step, part.number, number), self._format)
                 hidden = self._folder / hidden_name(name)
                 hidden.write_bytes(content)
-                hidden.chmod(self._folder.stat().st_mode & 0o666)  # not private, as the session is
+                hidden.chmod(self._folder.stat().st_mode & 0o666)  # not private, unlike the session
                 if is_durable():
                     force(hidden)
                 names.append(name)
             if names and is_durable():
-                force(self._folder)  # the position that comes next names them
+                force(self._folder)  # the next position names them
         except OSError as error:
             raise self._busy(error) from error
         return replace_position(part.reached, placed=tuple(names))
 
     def settle(self, position: SinkPosition) -> None:
-        """Give the files of the position their final names."""
+        """Rename the files of the position to their final names."""
         try:
             self._place(position)
         except OSError as error:
             raise self._busy(error) from error
 
     def close(self) -> None:
-        """Leave: nothing is open."""
+        """Do nothing: there is nothing to close."""
 
     def _place(self, position: SinkPosition) -> None:
         for name in position.placed:
@@ -84,7 +84,7 @@ class FileSink:
             force(self._folder)
 
     def _contents(self, part: SinkPart) -> Iterator[bytes | memoryview]:
-        """Yield the content of each file of a part: one, but for Parquet of several select lists."""
+        """Yield the content of each file of a part: one, or several for Parquet with several select lists."""
         if not part.updates:
             return
         if self._format == "parquet":

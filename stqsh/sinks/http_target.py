@@ -1,7 +1,7 @@
 """Sinks TO HTTP: JSON lines by POST.
 
-Each request has an `Idempotency-Key` that names session, sink, batch and part: a server that has taken the
-request before it could answer sees the same key again. The part itself has the same bytes then.
+Each request has an `Idempotency-Key` that names session, sink, batch and part. A server that received a
+request but could not respond gets the repeated request with the same key and the same bytes.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from stqsh.storage.control_log import wall_clock_us
 from stqsh.storage.sinks.sink_position import SinkPosition
 
 TIMEOUT_S = 30.0
-"""How long a server may take for an answer."""
+"""How long to wait for a server's response."""
 JSON_LINES = "application/x-ndjson"
 _LATER = frozenset({408, 425, 429})
 """Statuses below 500 after which the same request may be repeated."""
 _SHOWN = 200
-"""Characters of a server's answer that are shown."""
+"""The maximum number of characters shown of a server's response."""
 _HEADER = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
 _NO_HEADER = "sinks.http.authorization cannot be sent: it has a character that no header may have"
 
@@ -43,22 +43,22 @@ class HttpTarget:
         self._connection: http.client.HTTPConnection | None = None
 
     def open(self, position: SinkPosition) -> SinkPosition:
-        """Return the position: the server does not know more than the file."""
+        """Return the position unchanged: the server has no newer one than the file."""
         self.close()
-        self._headers("")  # what can never be sent is refused before there is anything to send
+        self._headers("")  # refuse an unusable header before there is anything to send
         return position
 
     def write(self, part: SinkPart) -> SinkPosition:
-        """POST a part; the position moves on once the server has said yes."""
+        """POST a part; the position advances once the server has accepted it."""
         self.send(json_lines(part.updates), JSON_LINES, part.step, part.number)
         return part.reached
 
     def send(self, body: bytes, content_type: str, step: int, number: int = 0) -> None:
-        """POST a body, which is known by its step and its number there.
+        """POST a body, which is identified by its step and its number within the step.
 
         Raises:
-            TargetBusyError: it may be repeated.
-            TargetRefusedError: it may not.
+            TargetBusyError: the request may be repeated.
+            TargetRefusedError: the request must not be repeated.
         """
         key = f"{self._identity}-{step}-{number}"
         try:
@@ -74,7 +74,7 @@ class HttpTarget:
         raise TargetRefusedError(f"{said}; step {step} is not repeated")
 
     def settle(self, position: SinkPosition) -> None:
-        """Do nothing: what is written is complete."""
+        """Do nothing: written parts are complete."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -83,15 +83,15 @@ class HttpTarget:
             self._connection = None
 
     def _post(self, body: bytes, content_type: str, key: str) -> tuple[int, str, str, float]:
-        """Return status, reason, the beginning of the text, and how long the server asks to wait."""
+        """Return the status, the reason, the beginning of the text, and the wait requested by the server."""
         connection = self._connection or self._connect()
         self._connection = connection
         headers = self._headers(key, content_type)
         try:
             connection.request("POST", self._path(), body, headers)
-        except ssl.SSLError:  # a certificate that is not trusted is a ValueError, too
+        except ssl.SSLError:  # the error of an untrusted certificate is also a ValueError
             raise
-        except ValueError:  # its text may hold what is sent
+        except ValueError:  # its text may contain the data sent
             raise TargetRefusedError(f"{self._url.netloc} cannot be the name of a host") from None
         answer = connection.getresponse()
         text = answer.read(1 << 16).decode(errors="replace")
@@ -101,7 +101,7 @@ class HttpTarget:
         return answer.status, answer.reason, shorten(text.strip(), _SHOWN), wait_s
 
     def _path(self) -> str:
-        """Return the path and the query of the address; what is not ASCII is percent-encoded."""
+        """Return the path and the query of the address, with non-ASCII characters percent-encoded."""
         path = self._url.path or "/"
         return quote(f"{path}?{self._url.query}" if self._url.query else path, safe=punctuation)
 
@@ -109,7 +109,7 @@ class HttpTarget:
         """Return the headers of a request.
 
         Raises:
-            TargetRefusedError: the setting holds no header; what it holds is a secret, and is not shown.
+            TargetRefusedError: the setting is not a valid header; its value is secret, and is not shown.
         """
         headers = {"Content-Type": content_type, "Idempotency-Key": key, "User-Agent": "stqsh"}
         if not _HEADER.fullmatch(self._authorization):
@@ -133,7 +133,7 @@ def _reason(error: Exception) -> str:
 
 
 def _wait_s(retry_after: str | None) -> float:
-    """Return the seconds that a server asks for: a number, or a date."""
+    """Return the wait that a server requests, in seconds: from a number or a date."""
     if not retry_after:
         return 0.0
     if retry_after.strip().isdecimal():

@@ -1,9 +1,10 @@
-"""Sinks TO KAFKA: the parts are transactions, and the position is committed with each.
+"""Sinks TO KAFKA: each part is a transaction that also commits the position.
 
-The position is the offset that a group of the sink's own commits within the transaction: its metadata say how
-far the sink has written. After the death of a process the next one opens the same transactional id, which
-ends what the dead one has left and fences it if it still lives; then it reads the position. The group's
-offset expires if the session pauses for long, so the file in the session's home counts as well.
+The position is in the metadata of the offset that the sink's own consumer group commits within the
+transaction. After the death of a process, the next one opens the same transactional id, which
+aborts the dead one's open transaction and fences the process if it is still alive; then it reads the
+position. The group's offset expires in a long pause of the session, so the file in the session's home is also
+considered.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ from stqsh.spec.sink import KafkaTargetSpec
 from stqsh.storage.sinks.sink_position import SinkPosition
 
 TIMEOUT_S = 30.0
-"""How long a broker may take for an answer."""
+"""How long to wait for a broker's response."""
 _RETURN_S = TIMEOUT_S + 10.0
-"""How long a call may take to return before its producer is abandoned."""
+"""How long a call may block before its producer is abandoned."""
 _TRANSACTION_S = 300
-"""How long a transaction may stay open: a dead one blocks readers for that long, unless the sink returns."""
+"""How long a transaction may stay open: a dead one blocks readers that long unless the sink restarts."""
 _QUEUE = 200_000
-"""Messages that wait in the producer."""
+"""The maximum number of messages queued in the producer."""
 _POLL_EVERY = 10_000
 
 
@@ -50,8 +51,8 @@ class KafkaSink:
 
     Args:
         target: brokers, topic and mode.
-        identity: the sink's identity among all others: transactional id, and the group of its position.
-        profile: the name or path of the profile that holds further settings of the client.
+        identity: the sink's unique id: its transactional id, and the consumer group of its position.
+        profile: the name or path of the profile with further settings of the client.
     """
 
     rows = 50_000
@@ -63,7 +64,7 @@ class KafkaSink:
         self._consumer: Consumer | None = None
 
     def open(self, position: SinkPosition) -> SinkPosition:
-        """Fence what came before, and return the later one of the two positions."""
+        """Fence earlier producers, and return the later one of the two positions."""
         self.close()
         settings = self._settings()
         with self._as_errors():
@@ -109,7 +110,7 @@ class KafkaSink:
         """Do nothing: the transaction is complete."""
 
     def close(self) -> None:
-        """Leave; an open transaction is given up."""
+        """Close; an open transaction is abandoned."""
         producer, consumer = self._producer, self._consumer
         self._producer = self._consumer = None
         if producer is not None:
@@ -118,7 +119,7 @@ class KafkaSink:
             consumer.close()
 
     def _settings(self) -> ClientSettings:
-        """Return the settings of the clients, read each time: the next attempt has what a user mended."""
+        """Read the settings of the clients; each attempt reads them again, because a user may fix them."""
         own: ClientSettings = {"log_level": 2, "socket.connection.setup.timeout.ms": 10_000}
         return {**client_settings(self._target.brokers, self._profile), **own}
 
@@ -146,7 +147,7 @@ class KafkaSink:
 
     @contextmanager
     def _as_errors(self) -> Iterator[None]:
-        """Turn the client's errors into those of a target; only their own words are shown."""
+        """Convert the client's errors to those of a target; only the client's own messages are shown."""
         try:
             yield
         except KafkaException as error:
@@ -154,7 +155,7 @@ class KafkaSink:
             raise self._target_error(error.args[0]) from None
 
     def _target_error(self, error: KafkaError) -> StqshError:
-        """Return the error of a target for one of the client."""
+        """Return the target's error for an error of the client."""
         said = f"{self._target.brokers}: {error.str()}"
         if error.name() in ("MSG_SIZE_TOO_LARGE", "INVALID_TOPIC_EXCEPTION", "POLICY_VIOLATION"):
             return TargetRefusedError(said)
@@ -165,14 +166,14 @@ class KafkaSink:
         return TargetBusyError(explain(error, self._target.brokers) or said)
 
     def _bounded(self, call: Callable[[], None]) -> None:
-        """Run a call of the producer, and abandon the producer if the call does not return.
+        """Run a call of the producer; abandon the producer if the call does not return.
 
-        Where a broker dies in the middle of `send_offsets_to_transaction`, librdkafka 2.16 may wait for good,
-        whatever limit it is given. The next `open` fences the producer that is left behind in the thread.
+        If a broker dies during `send_offsets_to_transaction`, librdkafka 2.16 may block forever in spite of
+        its timeout. The next `open` fences the producer that is left in the thread.
 
         Raises:
             KafkaException: the call failed.
-            TargetBusyError: it has not returned.
+            TargetBusyError: the call has not returned in time.
         """
         failed: list[Exception] = []
 
@@ -192,7 +193,7 @@ class KafkaSink:
             raise failed[0]
 
     def _give_up(self) -> None:
-        """Abort what is open, if that is still possible; the next `open` ends it otherwise."""
+        """Abort the open transaction if that is still possible; otherwise the next `open` ends it."""
         if self._producer is None:
             return
         try:
@@ -208,13 +209,13 @@ def message_keys(updates: Updates) -> list[bytes]:
 
 
 def make_topic(settings: Mapping[str, Any], target: KafkaTargetSpec) -> None:
-    """Make the topic unless it exists; that of answers is compacted."""
+    """Create the topic unless it exists; a topic of answers is compacted."""
     own: Any = {"logger": silent_logger()}
     admin = AdminClient(dict(settings), **own)
     try:
         known = admin.list_topics(timeout=TIMEOUT_S).topics
     finally:
-        admin.poll(0)  # reports what is wrong
+        admin.poll(0)  # reports errors
     if target.topic in known:
         return
     config = {"cleanup.policy": "compact"} if target.mode == "answers" else {}

@@ -1,7 +1,7 @@
-"""The process of a session's sinks: a thread for each, so that each lags by itself.
+"""The process of a session's sinks: one thread per sink, so that sinks lag independently.
 
-The engine starts it, `python -m stqsh.sinks.main --home DIR`, while there are sinks, and again if it dies. It
-ends with the engine, and with the last sink. A lock of the session's home keeps a second one out.
+The engine starts it, `python -m stqsh.sinks.main --home DIR`, while there are sinks, and restarts it if it
+dies. It ends with the engine, or after the last sink. A lock in the session's home prevents a second process.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from stqsh.storage.sinks.sink_position import remove_dropped
 log = logging.getLogger("stqsh.sinks")
 
 LOOK_S = 0.25
-"""How often the list of sinks, and the engine, are looked at."""
+"""How often the list of sinks and the engine are checked."""
 _AGAIN_S = 5.0
-"""How long a sink waits that is started again after an error which it does not know."""
+"""How long to wait before a sink is restarted after an unexpected error."""
 _LEAVE_S = 5.0
-"""How long a sink may take to complete what it writes when the process ends."""
+"""How long a sink may take to complete its current part when the process ends."""
 
 
 def target_of(link: Connection, sink: SinkRow, settings: Profile, session: str) -> SinkTarget:
@@ -50,8 +50,8 @@ def target_of(link: Connection, sink: SinkRow, settings: Profile, session: str) 
     Args:
         link: the session.
         sink: the sink.
-        settings: the session's settings, which hold credentials.
-        session: what distinguishes this session from all others.
+        settings: the session's settings, which contain credentials.
+        session: the unique id of this session.
     """
     spec = sink.spec
     identity, authorization = f"{session}-{spec.id}", settings.text("sinks.http.authorization")
@@ -63,13 +63,13 @@ def target_of(link: Connection, sink: SinkRow, settings: Profile, session: str) 
         case AlertTargetSpec():
             return AlertTarget(link, sink, spec.target, identity, authorization)
         case KafkaTargetSpec():
-            from stqsh.sinks.kafka_target import KafkaSink  # its client takes a while to load
+            from stqsh.sinks.kafka_target import KafkaSink  # the import of its client is slow
 
             return KafkaSink(spec.target, f"stqsh-{identity}", str(settings.path or settings.name))
 
 
 def session_identity(db: ControlDb) -> str:
-    """Return what distinguishes this session from all others; its sinks' targets know a copy by it."""
+    """Return the unique id of this session, by which targets distinguish it from a copy."""
     known = get_meta(db, "session")
     if known is None:
         with db.transaction():
@@ -99,7 +99,7 @@ class SinkProcess:
         self._stopping = StopRequest()
 
     def run(self) -> None:
-        """Run until the process is asked to stop, the engine is gone, or there are no sinks."""
+        """Run until the process is asked to stop, the engine has ended, or there are no sinks."""
         engine = os.getppid()
         while not self._stopping.is_set() and os.getppid() == engine:
             sinks = {sink.id: sink for sink in live_sinks(self._control)}
@@ -118,7 +118,7 @@ class SinkProcess:
             self._leave(sink_id)
 
     def stop(self) -> None:
-        """Stop all sinks; each completes the part that it is writing."""
+        """Stop all sinks; each completes its current part."""
         self._stopping.set()
 
     def _start(self, sink: SinkRow) -> None:
@@ -130,7 +130,7 @@ class SinkProcess:
         thread.start()
 
     def _run_sink(self, sink: SinkRow, stopping: threading.Event) -> None:
-        """Run a sink until it stops; after an error that it does not know it is started again."""
+        """Run a sink until it stops; restart it after an unexpected error."""
         running = self._running[sink.id]
         try:
             link = Connection(self._home, self._control)
@@ -173,5 +173,5 @@ def main(arguments: list[str] | None = None) -> int:
 if __name__ == "__main__":
     code = main()
     sys.stderr.flush()
-    # A thread may hang in a library for a broker that is away; its position is recorded.
+    # A thread may hang in a library if its broker is unavailable; its position is recorded.
     os._exit(code)

@@ -1,6 +1,6 @@
-"""What a sink has to write: the answers with which it begins, then the updates of each batch, in parts.
+"""Read a sink's updates in parts: first the initial answers, then the updates of each batch.
 
-The division into parts depends on the log alone, so a part that is written again has the same content.
+The division into parts depends on the log alone, so a repeated part has the same content.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stqsh.storage.update_log.order import ordered
 from stqsh.storage.update_log.reader import UpdateLog, UpdateTable, key_ranks
 
 _WANTED = 1_000
-"""Ids of queries that are gone which are kept, besides a quarter of those that a sink writes."""
+"""How many ids of dropped queries are kept, in addition to a quarter of those that a sink writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class SinkPart:
     """Updates that a sink writes together, in order.
 
     Attributes:
-        batch: the batch; for the answers with which a sink begins, the last one that they hold.
+        batch: the batch; for the initial answers, the last batch that they include.
         step: the first step of the batch.
         number: the number of the part within its batch, from 0.
         updates: runs of updates of one stream each.
@@ -47,7 +47,7 @@ class SinkPart:
 
     @property
     def rows(self) -> int:
-        """How many updates there are."""
+        """The number of updates."""
         return sum(one.table.num_rows for one in self.updates)
 
 
@@ -60,7 +60,7 @@ class SinkReader:
         self._log = UpdateLog(link.db, link.book.key_of)
 
     def parts(self, position: SinkPosition, up_to: int) -> Iterator[SinkPart]:
-        """Yield what is to be written after a position, up to a batch.
+        """Yield the parts after a position, up to a batch.
 
         A part without updates only moves the position.
 
@@ -79,7 +79,7 @@ class SinkReader:
         for file in logged_files(self._link.db, position.after, up_to):
             self._wanted.refresh()
             updates = list(reader.poll(file.batch))
-            if read_base(self._link.db).batch > position.after:  # also from the beginning on, -1
+            if read_base(self._link.db).batch > position.after:  # also at the beginning, where `after` is -1
                 raise LogCompactedError
             done = replace_position(position, after=file.batch, parts=0)
             for part in self._cut(updates, position, done):
@@ -87,7 +87,7 @@ class SinkReader:
                 position = part.reached
 
     def _cut(self, updates: list[Updates], base: SinkPosition, done: SinkPosition) -> Iterator[SinkPart]:
-        """Yield the parts of a batch that `base` has not written yet; after the last one it is `done`."""
+        """Yield the parts of a batch after `base`; the position after the last part is `done`."""
         pieces = list(_pieces(updates, self._rows, whole_steps=self._spec.is_alert))
         step = int(pieces[0][0].table.column("step")[0].as_py()) if pieces else done.step
         written = base.updates
@@ -103,14 +103,14 @@ class SinkReader:
             yield SinkPart(done.after, step, number, tuple(piece), reached)
 
     def _answers(self) -> list[Updates]:
-        """Return the answers with which the sink begins, as rows that came in with that step."""
+        """Return the initial answers, as rows that enter the answers in that step."""
         spec = self._spec
         if spec.batch < 0 or spec.at_us is None:
             return []
         self._wanted.refresh()
         found: dict[tuple[int, str], list[pa.Table]] = {}
         for tables in self._log.read(-1, spec.batch, self._wanted):
-            for one in tables:  # rows of aggregates have keys of their own type
+            for one in tables:  # keys of aggregates have another type
                 relation = one.stream_id, str(one.table.schema.field("key").type)
                 found.setdefault(relation, []).append(one.table)
         standing = [
@@ -127,14 +127,14 @@ class SinkReader:
 
 
 class WantedQueries:
-    """Returns which query ids a sink writes; `refresh` learns of queries that came since."""
+    """Selects the query ids that a sink writes; `refresh` adds queries registered since."""
 
     def __init__(self, link: Connection, spec: SinkSpec) -> None:
         self._link, self._spec, self._newest, self._most = link, spec, 0, _WANTED
         self._ids: NDArray[np.int64] = np.empty(0, np.int64)
 
     def refresh(self) -> None:
-        """Read the queries that were registered since the last call; now and then all of them."""
+        """Read the queries registered since the last call, and occasionally all of them."""
         if len(self._ids) > self._most:
             self._ids, self._newest = self._ids[:0], 0
             self._read()
@@ -143,9 +143,9 @@ class WantedQueries:
             self._read()
 
     def _read(self) -> None:
-        """Read the queries after the newest.
+        """Read the queries after the newest known one.
 
-        Subscriptions are their clients' own, so they are only among those that are named.
+        Subscriptions belong to their clients, so they are included only if named.
         """
         rows = self._link.db.query(
             "SELECT id, name, owner FROM queries WHERE id > ? ORDER BY id", self._newest
@@ -163,12 +163,12 @@ class WantedQueries:
 
 
 def replace_position(position: SinkPosition, **changes: object) -> SinkPosition:
-    """Return a position with other values; files to be placed are never taken over."""
+    """Return a position with other values; pending files are never copied."""
     return msgspec.structs.replace(position, **{"placed": (), **changes})
 
 
 def _standing(parts: list[pa.Table], step: int, at_us: int) -> pa.Table:
-    """Return the rows that a stream's updates leave in the answers, as updates of one step."""
+    """Return the rows that remain in the answers after a stream's updates, as updates of one step."""
     log = pa.concat_tables(parts, promote_options="default")
     query, keys = log.column("query").to_numpy(), key_ranks(log.column("key"))
     order = np.lexsort((log.column("op").to_numpy(), log.column("step").to_numpy(), keys, query))
@@ -181,7 +181,7 @@ def _standing(parts: list[pa.Table], step: int, at_us: int) -> pa.Table:
 
 
 def _pieces(updates: list[Updates], rows: int, *, whole_steps: bool) -> Iterator[list[Updates]]:
-    """Yield runs of updates in pieces of at most `rows`; where steps stay whole, of more if one has more."""
+    """Yield updates in pieces of at most `rows`; with `whole_steps`, more if a single step has more."""
     piece: list[Updates] = []
     room = rows
     for one in updates:

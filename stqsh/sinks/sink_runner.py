@@ -1,4 +1,4 @@
-"""Runs one sink: reads what is new in the log, writes it, and remembers how far it has come."""
+"""Run one sink: read new updates in the log, write them, and record the position."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from stqsh.storage.update_log.leases import keep_for_sink, kept_for_sink
 log = logging.getLogger("stqsh.sinks")
 
 POLL_S = 0.05
-"""How often the log is looked at."""
+"""How often the log is checked."""
 WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
-"""The wait after the first error, which doubles with each further one, and its maximum."""
+"""The wait after the first error, which doubles with each further error, and its maximum."""
 _LEASE_S = 1.0
-"""Maximum time by which the lease is behind the position."""
+"""The maximum lag of the lease behind the position, in time."""
 
 
 class TooFarBehindError(StqshError):
-    """The log that a sink has not written is no longer kept for it."""
+    """The log beyond a sink's position is no longer kept."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -70,7 +70,7 @@ class SinkRunner:
         return self._link.home
 
     def run(self) -> None:
-        """Write what comes until the sink is to stop, or cannot go on."""
+        """Write updates until the sink is stopped or cannot continue."""
         seen = -1
         try:
             while not self._stopping.is_set():
@@ -85,11 +85,11 @@ class SinkRunner:
             self._target.close()
 
     def step(self) -> bool:
-        """Write what there is; return False if it failed, after the wait that follows.
+        """Write all available updates; return False if that failed, after the wait before the next attempt.
 
         Raises:
-            TargetRefusedError: the target will never take it.
-            TooFarBehindError: the log is gone.
+            TargetRefusedError: the target will never accept a part.
+            TooFarBehindError: the log beyond the position is no longer kept.
             DamagedFileError: a file of the session is damaged.
         """
         try:
@@ -118,7 +118,7 @@ class SinkRunner:
             self._write(part)
 
     def _open(self) -> None:
-        """Begin where the last process stopped; the target may know of more than the file."""
+        """Begin at the last process's position; the target may have a newer one than the file."""
         recorded = read_position(self.home, self._sink.id)
         self._position = self._target.open(recorded)
         if self._position.order > recorded.order:
@@ -135,7 +135,7 @@ class SinkRunner:
         self._keep()
 
     def _keep(self) -> None:
-        """Release what is written."""
+        """Release the written part of the log."""
         after = self._position.after if self._position.begun else -1
         now = time.monotonic()
         if after > self._kept[0] and now - self._kept[1] >= _LEASE_S:
@@ -163,6 +163,6 @@ class SinkRunner:
             self._report.state,
             self._report.error,
         ) or not self._report.process:
-            with suppress(OSError):  # a full disk may be why the sink waits; a later report says so
+            with suppress(OSError):  # the sink may wait because of a full disk; a later report will state it
                 write_report(self.home, self._sink.id, report)
                 self._report = report

@@ -1,4 +1,4 @@
-"""What a sink writes to: the protocol that files, HTTP and Kafka implement."""
+"""The target of a sink: the protocol that files, HTTP and Kafka implement."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stqsh.storage.sinks.sink_position import SinkPosition
 
 
 class TargetBusyError(StqshError):
-    """A target that may take the same part later; `wait_s` is how long it asks to wait, 0 for no wish."""
+    """The target may accept the same part later; `wait_s` is the requested wait, 0 for none."""
 
     def __init__(self, message: str, wait_s: float = 0.0) -> None:
         super().__init__(message)
@@ -18,33 +18,33 @@ class TargetBusyError(StqshError):
 
 
 class TargetRefusedError(StqshError):
-    """A target that will never take the part: repeating it makes no sense."""
+    """The target will never accept the part, so it must not be repeated."""
 
 
 class SinkTarget(Protocol):
     """Writes the parts of one sink.
 
-    The runner calls `open` before the first part and after each error, `write` for each part, then records
-    the position that it returns, then calls `settle`. A process may die between any two of these, and its
-    successor begins again with `open`.
+    The runner calls `open` before the first part and after each error. For each part it calls `write`,
+    records the returned position, and then calls `settle`. A process may die between any two of these calls;
+    its successor starts with `open`.
     """
 
     rows: int
     """The maximum number of updates in a part."""
 
     def open(self, position: SinkPosition) -> SinkPosition:
-        """Connect, complete what a predecessor has left, and return how far has been written in truth."""
+        """Connect, complete a predecessor's work, and return the position that has actually been written."""
 
     def write(self, part: SinkPart) -> SinkPosition:
         """Write a part, and return the position to record.
 
         Raises:
-            TargetBusyError: it may be repeated.
-            TargetRefusedError: it may not.
+            TargetBusyError: the write may be repeated.
+            TargetRefusedError: the write must not be repeated.
         """
 
     def settle(self, position: SinkPosition) -> None:
-        """Complete what could not be completed before the position was recorded."""
+        """Complete the work that depends on the recorded position."""
 
     def close(self) -> None:
-        """Leave; it may be opened again."""
+        """Close the target; it may be opened again."""

@@ -1,1 +1,1 @@
-"""What a map shows: places, answers, regions and slots of one stream after one step."""
+"""The content of a map: places, answers, regions and slots of one stream after one step."""

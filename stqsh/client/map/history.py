@@ -1,8 +1,8 @@
-"""What a map has shown so far: where objects were, and when they came into answers and went.
+"""The past of a map: where objects were, and when they entered and left answers.
 
-The second part is the update log's and reaches back as far as that. The first has the last records of a
-replayed stream of moving objects before the map was opened, and then what the map sees. Of other streams it
-has, for the time before, only the places with which objects came into answers and left them.
+The answers come from the update log and reach back as far as it does. The places of a replayed moving stream
+begin with its last records before the map was opened; those of other streams begin with the places at which
+objects entered and left answers. Both continue with the scenes of the map.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from stqsh.client.map.scene import Scene
 
 MOST_SIGHTINGS = 100_000
-"""How many sightings, and how many changes, are kept; of older ones only what they led to."""
+"""How many sightings, and how many changes, are kept; older ones are folded into their result."""
 MOST_TRACKED = 20_000
-"""Of more objects on a map, only those in answers are tracked."""
+"""If a map has more objects than this, only those in answers are tracked."""
 
 _SIGHTING = np.dtype([("step", np.int64), ("object", np.int64), ("x", np.float64), ("y", np.float64)])
 _CHANGE = np.dtype([("step", np.int64), ("object", np.int64), ("query", np.int64), ("op", np.int8)])
@@ -43,7 +43,7 @@ class Past:
     Attributes:
         keys: the objects, (k,) of the key's type; the others refer to them by their positions.
         sightings: (n,) of step, object, x, y: where an object was from that step on; NaN where it had gone.
-        changes: (m,) of step, object, query (id), op: objects that came into an answer (1) or left it (-1).
+        changes: (m,) of step, object, query (id), op: objects that entered an answer (1) or left it (-1).
     """
 
     keys: pa.Array[Any]
@@ -63,7 +63,7 @@ class SceneHistory:
         self._changes = np.empty(0, _CHANGE)
 
     def take(self, scene: Scene) -> None:
-        """Take in a scene, and the updates up to it; all of them again if the log was folded meanwhile."""
+        """Add a scene, and the updates up to it; read all updates again if the log was folded meanwhile."""
         if self._after < 0 and self._keys is None:
             self._take_records(scene)
         while self._after < scene.progress.batch:
@@ -89,7 +89,7 @@ class SceneHistory:
         return np.isin(queries, np.array([number for (number,) in rows], np.int64))
 
     def _take_records(self, scene: Scene) -> None:
-        """Take the last records of a replayed stream of moving objects before the first scene."""
+        """Add the last records of a replayed moving stream before the first scene."""
         spec, progress = self._stream.spec, scene.progress
         if spec.is_live or spec.is_event or progress.base_tick is None or len(scene.places) > MOST_TRACKED:
             return
@@ -119,7 +119,7 @@ class SceneHistory:
         self._sightings = _in_order(self._sightings, seen[np.isfinite(seen["x"]) & np.isfinite(seen["y"])])
 
     def _take_places(self, scene: Scene) -> None:
-        """Add the objects of a scene that are not where they were last, and those that have gone."""
+        """Add the objects of a scene that have moved since they were last seen, and those that have gone."""
         places = scene.places
         at = np.arange(len(places))
         if len(at) > MOST_TRACKED:
@@ -140,7 +140,7 @@ class SceneHistory:
         self._sightings = _in_order(self._sightings, np.concatenate([found, left]))
 
     def _last_places(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return where each object was last, by its number; NaN where that is unknown, or it has gone."""
+        """Return the last place of each object by its number; NaN if unknown or if the object has gone."""
         count = 0 if self._keys is None else len(self._keys)
         x, y = np.full(count, np.nan), np.full(count, np.nan)
         x[self._sightings["object"]], y[self._sightings["object"]] = (
@@ -160,7 +160,7 @@ class SceneHistory:
         return numbers
 
     def _trim(self) -> None:
-        """Fold the oldest sightings and changes, where there are too many, into what they led to."""
+        """Fold the oldest sightings and changes into their result if there are too many."""
         if max(len(self._sightings), len(self._changes)) <= 2 * MOST_SIGHTINGS:
             return
         if len(self._sightings) > MOST_SIGHTINGS:
@@ -180,7 +180,7 @@ class SceneHistory:
 
 
 def _in_order(old: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
-    """Return rows by step; those of one step in the order in which they came, but a `-` before a `+`."""
+    """Return rows sorted by step; within a step in order of arrival, but `-` before `+`."""
     rows = np.concatenate([old, new])
     if rows.dtype == _CHANGE:
         return rows[np.lexsort((rows["op"], rows["step"]))]
@@ -189,6 +189,7 @@ def _in_order(old: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
 
 def _last_of_each(rows: NDArray[Any], identity: NDArray[np.int64]) -> NDArray[Any]:
     """Return the last row of each identity, in their order."""
+    # `np.unique` returns first occurrences, so search the reversed rows for last ones.
     _, first = np.unique(identity[::-1], return_index=True)
     return rows[np.sort(len(rows) - 1 - first)]
 

@@ -1,8 +1,8 @@
 """The outline of the world's land, which maps draw below everything else.
 
 `land.json` has Natural Earth's land at 1:110 million (public domain), simplified to a twentieth of a degree:
-for each ring the differences of its corners, lon and lat in turn, in units of 1 / `scale` degrees. Rings
-close themselves; what two rings enclose is water.
+for each ring the differences between its corners, lon and lat alternating, in units of 1 / `scale` degrees.
+Rings are closed implicitly; an area that two rings enclose is water.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Ring: TypeAlias = NDArray[np.float64]
 
 
 def land_json() -> str:
-    """Return the file as it is, for a page that draws it."""
+    """Return the unparsed content of the file, for a page that draws it."""
     return files("stqsh.client.map").joinpath("land.json").read_text(encoding="utf-8")
 
 

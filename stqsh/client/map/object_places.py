@@ -1,7 +1,7 @@
-"""What a map draws of a stream's objects: their places after a step, and which are in answers of queries.
+"""The objects that a map draws: their places after a step, and which of them are in the answers of queries.
 
-Places come in columns, directly from the slots' published arrays. Answers are folded from a few columns of
-the update log as it grows.
+Places are read as columns, directly from the slots' published arrays. Answers are folded from a few columns
+of the update log as it grows.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class PlacesRequest:
     """A request for a stream's objects.
 
     Attributes:
-        most: return about this many at most, and the same ones as long as they are present.
+        most: the approximate maximum number of objects; the same ones are returned as long as they are
+            present.
         keys: objects to prefer, for at most half of them; an array of the key's type.
         records: whether to return all declared columns too.
         always: objects to return in any case; an array of the key's type.
@@ -66,8 +67,8 @@ class ObjectColumns:
         keys: (n,) of the key's type.
         x: float64 (n,).
         y: float64 (n,).
-        slot: int32 (n,), `UNKNOWN_SLOT` if the answer went through the log.
-        there: how many objects are present; these are a sample if n is less.
+        slot: int32 (n,), `UNKNOWN_SLOT` if the answer came through the log.
+        there: how many objects are present; if n is less, these are a sample.
         records: the declared columns, n rows, if they were requested.
     """
 
@@ -84,14 +85,14 @@ class ObjectColumns:
         return len(self.x)
 
     def find(self, keys: pa.Array[Any]) -> Array:
-        """Return the positions of those of the keys that are among these objects; int64 ascending."""
+        """Return the positions of the given keys that are among these objects; int64, ascending."""
         return np.flatnonzero(_are_among(self.keys, keys))
 
 
 def places(snapshots: SnapshotReader, stream: StreamSpec, wish: PlacesRequest, least: int) -> ObjectColumns:
     """Return the objects of a stream after one step, the step `least` or a later one.
 
-    If the published state is not available, the question goes through the control log, and the slots are
+    If the published state is not available, the request goes through the control log, and the slots are
     unknown. Raises as `SnapshotReader.ask` does.
     """
     if least == 0:
@@ -107,7 +108,7 @@ def _nothing(stream: StreamSpec) -> ObjectColumns:
 
 
 def _of_states(states: list[SlotState], stream: StreamSpec, wish: PlacesRequest) -> ObjectColumns:
-    """Return the objects of all slots; the states are at one step."""
+    """Return the objects of all slots; all states are at the same step."""
     clock = states[0].clock
     progress = Progress(step=clock.step, base_tick=clock.base_tick, tick_us=clock.tick_us)
     shares = [share for state in states if (share := _share(state, stream, wish, len(states))) is not None]
@@ -115,7 +116,7 @@ def _of_states(states: list[SlotState], stream: StreamSpec, wish: PlacesRequest)
 
 
 def _share(state: SlotState, stream: StreamSpec, wish: PlacesRequest, slots: int) -> ObjectColumns | None:
-    """Return one slot's objects; None if it does not know the stream."""
+    """Return one slot's objects; None if the slot does not have the stream."""
     present = PresentObjects.of(state, stream.id)
     if present is None:
         return None
@@ -135,11 +136,13 @@ def _share(state: SlotState, stream: StreamSpec, wish: PlacesRequest, slots: int
 
 
 def _chosen(keys: pa.Array[Any], wish: PlacesRequest, most: int) -> Array | None:
-    """Return the positions of a sample by the keys' hashes, so that the same objects stay; None for all."""
+    """Return the positions of a sample chosen by key hash, so that it is stable; None for all."""
     if len(keys) <= most:
         return None
-    # The low bits: an object's slot depends on the high ones.
+    # Use the low bits, because an object's slot depends on the high ones.
     luck = hash_keys(keys) & _LOW
+    # A hash below a bound selects an object independently of all others, so a sample changes little from step
+    # to step. Preferred objects get at most half of the places.
     first = _are_among(keys, wish.keys)
     first &= luck < _share_of(most // 2, int(first.sum()))
     rest = luck < _share_of(most - int(first.sum()), len(keys))
@@ -152,7 +155,7 @@ def _share_of(most: int, count: int) -> np.uint64:
 
 
 def _are_among(keys: pa.Array[Any], wanted: pa.Array[Any] | None) -> Array:
-    """Return whether keys are among others; bool (n,)."""
+    """Return which keys are in `wanted`; bool (n,)."""
     if wanted is None or not len(wanted):
         return np.zeros(len(keys), np.bool_)
     found: Any = pc.is_in(keys, value_set=wanted.cast(keys.type))
@@ -177,7 +180,7 @@ def _joined(shares: list[ObjectColumns], stream: StreamSpec, progress: Progress)
 
 
 def _by_log(snapshots: SnapshotReader, stream: StreamSpec, wish: PlacesRequest) -> ObjectColumns:
-    """Return the same objects by a SELECT * that goes through the control log."""
+    """Return the objects through a SELECT * that goes through the control log."""
     [statement] = parse('SELECT * FROM "' + stream.name.replace('"', '""') + '"')
     spec = bind(statement, Catalogue({stream.name: stream})).spec
     found = snapshots.ask(spec, stream)
@@ -201,7 +204,7 @@ def _column(table: pa.Table, name: str) -> Array:
 
 _COLUMNS = ["step", "query", "op", "key"]
 _FOLD_AT = 200_000
-"""Rows that are collected before they are folded, when a long log is read."""
+"""How many rows of a long log are collected before they are folded."""
 
 
 class QueryMembers:
@@ -214,7 +217,7 @@ class QueryMembers:
         self._state: pa.Table | None = None
 
     def advance(self, up_to: int) -> None:
-        """Take in the batches up to a number; from the beginning if the log was folded beyond them."""
+        """Read the batches up to a number; start over if the log was folded beyond the last one read."""
         while self._after < up_to:
             try:
                 self._take(up_to)
@@ -232,27 +235,27 @@ class QueryMembers:
         self._after = up_to
 
     def keys(self, query: int) -> pa.Array[Any] | None:
-        """Return the keys in a query's answer; None if it never had any."""
+        """Return the keys in a query's answer; None if the answer never had any."""
         if self._state is None:
             return None
         mine = np.flatnonzero(self._state.column("query").to_numpy() == query)
         return self._state.column("key").combine_chunks().take(mine)
 
     def keys_of_any(self, queries: Collection[int]) -> pa.Array[Any] | None:
-        """Return the keys in the answers of any of some queries."""
+        """Return the keys that are in the answer of at least one of the queries."""
         if self._state is None:
             return None
         mine = np.isin(self._state.column("query").to_numpy(), np.array([*queries], np.int64))
         return self._state.column("key").combine_chunks().filter(pa.array(mine))
 
     def _is_mine(self, queries: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return whether queries, by id, read the stream; bool (n,)."""
+        """Return which queries, by id, read the stream; bool (n,)."""
         rows = self._link.db.query("SELECT id FROM queries WHERE stream_id = ?", self._stream_id)
         return np.isin(queries, np.array([number for (number,) in rows], np.int64))
 
 
 def _folded(state: pa.Table | None, pieces: list[pa.Table]) -> pa.Table:
-    """Return the rows (step, query, op, key) of the members after all updates; `state` was before them."""
+    """Return the rows (step, query, op, key) of the members after all updates; `state` has those before."""
     log = pa.concat_tables([*([] if state is None else [state]), *pieces]).combine_chunks()
     order = np.lexsort((log.column("op").to_numpy(), log.column("step").to_numpy()))
     grouped = log.take(order).group_by(["query", "key"], use_threads=False)

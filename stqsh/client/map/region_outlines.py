@@ -30,7 +30,7 @@ Place = tuple[float, float]
 Rings = tuple[Array, ...]
 
 CORNERS = 72
-"""Corners of a ring that represents a circle."""
+"""The number of corners of a ring that represents a circle."""
 MOST_AREAS = 2000
 """Maximum number of members of sets of regions that a map draws."""
 
@@ -62,7 +62,7 @@ class RegionOutlines:
     def of_region(self, name: str, region: Region, planar: bool, place: Place | None) -> RegionOutline:
         """Return the outline of a query's region.
 
-        `place` is that of its focal object, None while it is absent.
+        `place` is the place of its focal object, None while that is absent.
         """
         if isinstance(region, NamedRegionSpec):
             return RegionOutline(name, self._members(region.area).get(region.member, ()))
@@ -130,7 +130,7 @@ def _rings(region: Region, centre: Place | None, planar: bool) -> Rings:
 
 
 def circle(centre: Place, radius: float, planar: bool) -> Array:
-    """Return a ring of `CORNERS` corners at a distance from the centre; float64 (CORNERS + 1, 2).
+    """Return a ring of `CORNERS` corners at a radius around the centre; float64 (CORNERS + 1, 2).
 
     On the sphere (radius in metres, places in degrees) the corners are destinations along great circles.
     """

@@ -1,4 +1,4 @@
-"""Values of aggregates by region: what a map shades, from the answers of queries GROUP BY REGION(…)."""
+"""Aggregate values by region, which a map shades: answers of queries with GROUP BY REGION(…)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NUMBERS = ("INT", "BIGINT", "DOUBLE")
 
 @dataclass(frozen=True, slots=True)
 class ShadedRegion:
-    """A region with the value of its group; `share` is 0 for the least value, 1 for the most."""
+    """A region with its group's value; `share` is 0 for the least value, 1 for the greatest."""
 
     outline: RegionOutline
     value: Number
@@ -56,7 +56,7 @@ class GroupAnswers:
     _after: dict[int, int] = field(default_factory=dict, init=False)
 
     def advance(self, queries: Iterable[QueryRow], up_to: int) -> None:
-        """Take in the batches up to a number, for those of the queries that have groups."""
+        """Read the batches up to a number, for those of the queries that have groups."""
         mine = [query for query in queries if query.spec.aggregates is not None]
         while behind := [query for query in mine if self._after.get(query.id, -1) < up_to]:
             after = min(self._after.get(query.id, -1) for query in behind)
@@ -82,7 +82,7 @@ class GroupAnswers:
         return RegionShades(column.name, area, least, most, regions)
 
     def _take(self, queries: list[QueryRow], after: int, up_to: int) -> None:
-        """Take in some queries' updates."""
+        """Fold in the updates of some queries."""
         folds = [self._folds.get(query.id, AnswerFold(query)) for query in queries]
         self._folds |= {fold.query.id: fold for fold in read_on(folds, self.link, after, up_to)}
         self._after.update((query.id, up_to) for query in queries)
@@ -102,7 +102,7 @@ class GroupAnswers:
 
 
 def shaded_area(aggregates: AggregateSpec | None) -> int | None:
-    """Return the id of the set of regions by which alone a query is grouped; None for other groups."""
+    """Return the id of the set of regions if a query is grouped by that set alone; None for other groups."""
     if aggregates is None or len(aggregates.groups) != 1:
         return None
     [group] = aggregates.groups
@@ -110,7 +110,7 @@ def shaded_area(aggregates: AggregateSpec | None) -> int | None:
 
 
 def _first_number(aggregates: AggregateSpec | None) -> tuple[int, GroupOutput] | None:
-    """Return the first column of the answer that is a number made of aggregates, and its place."""
+    """Return the position and definition of the answer's first numeric aggregate column; None without one."""
     for number, output in enumerate(aggregates.select if aggregates else ()):
         names = (column.name for column in find_nodes(output.value, ColumnExpr))
         if output.type in _NUMBERS and any(name.startswith("m") for name in names):
@@ -119,14 +119,14 @@ def _first_number(aggregates: AggregateSpec | None) -> tuple[int, GroupOutput] |
 
 
 def scale(values: Iterable[Number]) -> tuple[Number, Number]:
-    """Return the ends of a scale for some values: from 0, unless they are negative or far from 0."""
+    """Return the ends of a scale for values: from 0, unless some are negative or all are far from 0."""
     known = list(values)
     least, most = min(known, default=0), max(known, default=0)
     return (0 if 0 <= least <= most / 2 or 0 < least == most else least), most
 
 
 def _share(value: Number, least: Number, most: Number) -> float:
-    """Return where a value is on a scale, 0 to 1."""
+    """Return the position of a value on a scale, 0 to 1."""
     if most <= least:
         return float(value != 0)
     return (value - least) / (most - least)

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from stqsh.client.read.snapshots import SnapshotReader
 
 MOST_QUERIES = 52
+"""The maximum number of queries on a map: one for each letter of the alphabet, in upper and lower case."""
 MOST_CELLS = 64
-"""The most cells a side that a map draws; of a finer grid it draws every second cell, or fewer."""
-"""Maximum number of queries on a map: one for each letter of the alphabet, capital and small."""
+"""The maximum number of cells per side that a map draws; of a finer grid, every second cell or fewer."""
 TOGETHER_S = 0.6
-"""How long a scene waits for places and answers of the same step."""
+"""How long to wait until places and answers are of the same step."""
 
 _POLL_S = 0.01
 
@@ -43,7 +43,7 @@ class SlotCells:
 
     Attributes:
         bounds: the box: x1, y1, x2, y2.
-        owners: the cells' slots, int16 (rows, columns), with rows upwards; -1 where several slots get
+        owners: the cells' slots, int16 (rows, columns), rows from south to north; -1 where several slots get
             records.
     """
 
@@ -72,11 +72,11 @@ class DrawnQuery:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """All that a map shows after a step; the answers are those after `progress.step`, mostly the same step.
+    """The content of a map after a step; the answers are those after `progress.step`, usually the same step.
 
     Attributes:
-        areas: the named regions, without those that a query shades.
-        cells: the cells of a stream that is routed by them.
+        areas: the named regions, except those that a query shades.
+        cells: the cells of a stream that is routed by cells.
         left_out: the number of queries that are not drawn.
     """
 
@@ -96,11 +96,11 @@ class Scene:
 
 @dataclass
 class MapFeed:
-    """The outcome of MAP: yields scenes of a stream to a view; for one thread at a time.
+    """The outcome of MAP: yields scenes of a stream to a view. Not thread-safe.
 
     Attributes:
-        names: the queries to draw, None for all of the stream's.
-        file: the file of a page to write, None for a terminal.
+        names: the queries to draw; None for all queries of the stream.
+        file: the file to which a page is written; None for a terminal.
         once: whether one picture is enough, as in a script.
     """
 
@@ -126,9 +126,9 @@ class MapFeed:
         Raises as `SnapshotReader.ask` does.
 
         Args:
-            most: of more than about this many objects, return a sample: members of answers first, focal
-                objects always.
-            records: whether to return all their columns too.
+            most: the approximate maximum number of objects; of more, return a sample that prefers members of
+                answers and always has the focal objects.
+            records: whether to return all columns of the objects, too.
         """
         progress = self.link.progress()
         stamp = (progress.batch, last_seq(self.link.db))
@@ -169,7 +169,7 @@ class MapFeed:
         )
 
     def _queries(self) -> tuple[list[QueryRow], int]:
-        """Return the queries to draw, and how many more there are."""
+        """Return the queries to draw, and the number of those left out."""
         mine = [query for query in live_queries(self.link.db) if query.stream_id == self.stream.id]
         if self.names is not None:
             by_name = {query.name: query for query in mine}
@@ -177,7 +177,7 @@ class MapFeed:
         return mine[:MOST_QUERIES], max(0, len(mine) - MOST_QUERIES)
 
     def _together(self, queries: list[QueryRow], most: int, records: bool) -> tuple[ObjectColumns, Progress]:
-        """Return places and answers, of the same step unless that takes too long."""
+        """Return places and answers of the same step, or of different steps if waiting takes too long."""
         ids = [query.id for query in queries]
         focal = self._focal_keys(queries)
         deadline = time.monotonic() + TOGETHER_S
@@ -215,7 +215,7 @@ class MapFeed:
 
 
 def cells_of(link: Connection, stream: StreamRow) -> SlotCells | None:
-    """Return the cells of a stream that is routed by them; None for others, and while it is being read."""
+    """Return a stream's cells; None if it is not routed by cells, and while it is being read."""
     table = current_table(link.home, link.db, stream)
     if table is None or table.is_hashed:
         return None

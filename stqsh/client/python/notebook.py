@@ -1,4 +1,4 @@
-"""Results for notebooks and prompts: a table, and a map as a drawing in the page."""
+"""Results for notebooks and prompts: a table, and a map as an inline SVG."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from stqsh.client.map.land import land_rings
 from stqsh.control_characters import escape_controls
 
 MOST_ROWS = 20
-"""The most rows that are shown."""
+"""The maximum number of rows that are shown."""
 MOST_POINTS = 2_000
-"""The most places that a map draws; of more, every second, third, … one."""
+"""The maximum number of places that a map draws; of more, it draws every second, third, … place."""
 _WIDTH, _HEIGHT = 640, 400
 _WIDEST = 40
 _PADDING = 0.08
 _LEAST_SPAN = 1e-4
 _MARGIN = 0.02
-"""How much of the drawing's size land reaches beyond its edges, so that the cut is not seen."""
+"""How far land extends beyond the edges, as a share of the drawing's size, so that the cut is not visible."""
 _STYLE = "background:#dce8f0;border:1px solid #b5c4ce;max-width:100%;height:auto"
 
 
 def text_table(table: pa.Table) -> str:
-    """Return a table as text in columns, cut to its first rows, with their number."""
+    """Return the first rows of a table as text in columns, with the number of all rows."""
     shown = [list(map(_cell, column)) for column in table.slice(0, MOST_ROWS).to_pydict().values()]
     columns = [[escape_controls(name), *cells] for name, cells in zip(table.column_names, shown, strict=True)]
     widths = [max(map(len, column)) for column in columns]
@@ -41,7 +41,7 @@ def text_table(table: pa.Table) -> str:
 
 
 def page(table: pa.Table, text: str, location: tuple[str, str] | None, *, is_planar: bool) -> str:
-    """Return a result as HTML: its messages, a table, and a map of its places where it has any."""
+    """Return a result as HTML: its messages, a table, and a map if it has places."""
     parts = [f"<pre>{html.escape(text)}</pre>"] if text else []
     if table.num_columns:
         parts.append(_html_table(table))
@@ -54,7 +54,7 @@ def page(table: pa.Table, text: str, location: tuple[str, str] | None, *, is_pla
 
 
 def svg_map(x: NDArray[np.float64], y: NDArray[np.float64], *, is_planar: bool) -> str:
-    """Return places, float64 (n,) each, as an SVG: on the outline of the world's land, unless on a plane."""
+    """Return places, float64 (n,) each, as an SVG; unless planar, over the outline of the world's land."""
     step = -(-len(x) // MOST_POINTS)
     frame = _Frame(x, y, is_planar=is_planar)
     dots = "".join(
@@ -103,7 +103,7 @@ class _Frame:
                 yield shapely.get_coordinates(shapely.get_exterior_ring(part))
 
     def text(self) -> str:
-        """Return the extent of the places."""
+        """Return the extent of the places in words."""
         west, south, east, north = (f"{edge:.6g}" for edge in self._bounds)
         return f"{west} to {east}, {south} to {north}"
 

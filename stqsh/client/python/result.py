@@ -1,4 +1,4 @@
-"""What `Session.sql` returns: the answer of a statement as rows, as a table, and on a map."""
+"""The result of `Session.sql`: the answer of a statement as rows, as a table, and on a map."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _GOING_ON = (ast.Tail, ast.Subscribe, ast.Follow, ast.Watch, ast.Map)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Result:
-    """The result of statements: the rows of the last one that has any, and what all of them said.
+    """The result of statements: the rows of the last one that has any, and the messages of all of them.
 
     Attributes:
-        text: the messages, a line each; "" for none.
+        text: the messages, one line each; "" if there are none.
         names: the columns.
         step: the step whose state a SELECT shows; None for other statements, and before the first step.
         at: that step's time, in UTC.
@@ -76,7 +76,7 @@ class Result:
         return self.table.to_pylist()
 
     def geo(self) -> geopandas.GeoDataFrame:
-        """Return the rows as a GeoDataFrame: in EPSG:4326, or without a system where the stream is planar.
+        """Return the rows as a GeoDataFrame: in EPSG:4326, or without a reference system if planar.
 
         The geometries are the points of the location; of an aggregate by `REGION(…)`, the regions' shapes.
 
@@ -117,7 +117,7 @@ class Result:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        """Return the messages, a table, and a map where there are places: what a notebook shows."""
+        """Return HTML for a notebook: the messages, a table, and a map if there are places."""
         return notebook.page(self.table, self.text, self.location, is_planar=self.is_planar)
 
 
@@ -136,7 +136,7 @@ def sql(session: Session, text: str) -> Result:
 
 
 def result_of(outcomes: Sequence[Outcome]) -> Result:
-    """Return the result of outcomes: the rows of the last one that has any, and all texts."""
+    """Return the result of outcomes: the rows of the last one that has any, and all messages."""
     texts, found = [], Result(_NO_ROWS)
     for outcome in outcomes:
         match outcome:

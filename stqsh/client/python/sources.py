@@ -1,4 +1,4 @@
-"""What `Session.stream_from` does: streams of files, of tables in memory, and of what an iterator yields."""
+"""Implement `Session.stream_from`: streams of files, of tables in memory, and of iterators."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
     from stqsh.client.statements.context import StatementContext
 
 _FOLDER = "given"
-"""The folder, in a session's home, of tables that programs have given as streams."""
+"""The folder in a session's home for the tables that programs passed as streams."""
 _WAITING = 100_000
-"""How many records of an iterator wait at most; it is not asked for more meanwhile."""
+"""The maximum number of queued records of an iterator; it is not read further meanwhile."""
 _TOGETHER, _TOGETHER_S = 5_000, 0.1
-"""How many records are fed at once, and how long the first of them waits for others."""
+"""The maximum number of records fed at once, and how long the first of them waits for others."""
 _SEEN, _SEEN_S = 1_000, 1.0
-"""How many records, and how long, tell the columns of what an iterator yields."""
+"""How many records, and how many seconds of them, are used to infer the columns of an iterator."""
 
 
 class Roles(TypedDict, total=False):
-    """The columns with a role, where their names do not say so: `location` names x and y."""
+    """The columns for roles that cannot be inferred from their names; `location` names x and y."""
 
     key: str
     location: tuple[str, str]
@@ -55,7 +55,7 @@ class Roles(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class StreamWish:
-    """What a stream is to be called and to be, see `Session.stream_from`."""
+    """The requested name and definition of a stream, see `Session.stream_from`."""
 
     name: str | None
     kind: Literal["moving", "event"]
@@ -80,11 +80,11 @@ class StreamWish:
 
 @dataclass
 class NewStream:
-    """A stream that `Session.stream_from` has made.
+    """A stream that `Session.stream_from` created.
 
     Attributes:
         name: its name.
-        text: what CREATE STREAM said: what it found, guessed and set aside.
+        text: the messages of CREATE STREAM: what it found, guessed and set aside.
     """
 
     name: str
@@ -92,20 +92,20 @@ class NewStream:
     _feeder: _Feeder | None = field(default=None, repr=False)
 
     def wait(self, timeout: float | None = None) -> FeedCount | None:
-        """Wait until the iterator has ended and all it yielded is in the stream; return how much that was.
+        """Wait until all records of the iterator are in the stream; return their number.
 
         Returns:
-            None for a stream of a file or a table, and where `timeout`, in seconds, has passed before.
+            None for a stream of a file or a table, and if `timeout`, in seconds, expires first.
 
         Raises:
-            Exception: what the iterator has raised.
+            Exception: the exception that the iterator raised.
             StqshError: a record could not be fed.
         """
         return None if self._feeder is None else self._feeder.wait(timeout)
 
 
 def stream_from(session: Session, desk: StatementContext, data: Any, wish: StreamWish) -> NewStream:
-    """Make a stream of data, see `Session.stream_from`."""
+    """Create a stream from data, see `Session.stream_from`."""
     if isinstance(data, str | os.PathLike):
         path = os.fspath(data)
         name = wish.name or _free_name(session, re.sub(r"\W+", "_", Path(path).stem).strip("_"))
@@ -126,7 +126,7 @@ def _created(session: Session, text: str) -> str:
 
 
 def _free_name(session: Session, word: str) -> str:
-    """Return a name for a stream: the word, or with a number where it is in use."""
+    """Return a free name for a stream: the word, with a number if it is in use."""
     word = word if word[:1].isalpha() else f"stream_{word}".rstrip("_")
     taken = {stream.name for stream in session.streams()} | {query.name for query in session.queries()}
     number, name = 1, word
@@ -150,7 +150,7 @@ def _points_as_columns(data: Any) -> pa.Table:
 
 
 def _with_times(table: pa.Table) -> pa.Table:
-    """Return the table with columns of texts that are all times as timestamps, as files of text are read."""
+    """Return the table with text columns that hold only times as timestamps, like columns of text files."""
     for place, column in enumerate(table.schema):
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
             texts: Any = table.column(place).combine_chunks().cast(pa.string())
@@ -160,7 +160,7 @@ def _with_times(table: pa.Table) -> pa.Table:
 
 
 def _with_index(data: Any) -> Any:
-    """Return a DataFrame whose named index is columns, as it may hold the times; other data as they are."""
+    """Return a DataFrame with its named index as columns, which may hold the times; other data unchanged."""
     names = getattr(getattr(data, "index", None), "names", None)
     return data.reset_index() if names is not None and any(name is not None for name in names) else data
 
@@ -171,14 +171,14 @@ def _with_index(data: Any) -> Any:
 def _fed(
     session: Session, desk: StatementContext, name: str, wish: StreamWish, items: Iterator[Any]
 ) -> NewStream:
-    """Make a live stream, and feed it with what an iterator yields, in threads of their own."""
+    """Create a live stream, and feed it from an iterator, in separate threads."""
     arriving = _Arriving(items)
     first = arriving.take(_SEEN, _SEEN_S)
     if not first:
         arriving.check()
         raise SourceError("the iterator yields nothing", hint="it yields dicts, DataFrames or Arrow tables")
     spec = _inferred(desk, name, first, wish)
-    # Whole degrees among the first records do not make the others so.
+    # The first records may have whole degrees by chance, so locations are always DOUBLE.
     types = {column.name: column.type for column in spec.columns} | dict.fromkeys((spec.x, spec.y), "DOUBLE")
     columns = ", ".join(f"{column_name(name)} {kind}" for name, kind in types.items())
     roles = Roles(key=spec.key, location=(spec.x, spec.y), time=spec.time)
@@ -190,7 +190,7 @@ def _fed(
 
 
 def _inferred(desk: StatementContext, name: str, first: list[pa.Table], wish: StreamWish) -> StreamSpec:
-    """Return the stream that a file of the first records would be."""
+    """Return the definition that a stream of a file with the first records would have."""
     folder = desk.link.home.path / _FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
     sample = folder / f"{name}-{time.time_ns()}.jsonl"
@@ -205,7 +205,7 @@ def _inferred(desk: StatementContext, name: str, first: list[pa.Table], wish: St
 
 
 class _Arriving:
-    """What an iterator yields, read by a thread, so that what has come need not wait for what has not."""
+    """Reads an iterator in a thread, so that records that have arrived do not wait for later ones."""
 
     def __init__(self, items: Iterator[Any]) -> None:
         self._items = items
@@ -223,7 +223,7 @@ class _Arriving:
         self._waiting.put(_END)
 
     def take(self, most: int, seconds: float) -> list[pa.Table]:
-        """Wait for an item, and return it with what comes within some seconds; [] at the end."""
+        """Wait for an item; return it and those that arrive within some seconds, as tables; [] at the end."""
         found: list[Any] = []
         until = None
         while not self._ended and len(found) < most:
@@ -240,7 +240,7 @@ class _Arriving:
         return _tables(found)
 
     def check(self) -> None:
-        """Raise what the iterator has raised."""
+        """Raise the exception that the iterator raised, if any."""
         if self.error is not None:
             raise self.error
 
@@ -249,7 +249,7 @@ _END = object()
 
 
 def _tables(items: list[Any]) -> list[pa.Table]:
-    """Return items as tables: records that follow each other as one."""
+    """Return items as tables; consecutive records become one table."""
     tables: list[pa.Table] = []
     records: list[Mapping[str, Any]] = []
     for item in items:
@@ -264,7 +264,7 @@ def _tables(items: list[Any]) -> list[pa.Table]:
 
 
 class _Feeder:
-    """Feeds a stream with what arrives, until it ends."""
+    """Feeds arriving records to a stream until the iterator ends."""
 
     def __init__(self, session: Session, name: str, first: list[pa.Table], arriving: _Arriving) -> None:
         self._session, self._name, self._arriving = session, name, arriving

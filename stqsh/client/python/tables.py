@@ -34,8 +34,8 @@ def rows_table(rows: Rows) -> pa.Table:
 def update_table(updates: Updates, query: QueryRow) -> pa.Table:
     """Return updates of one query: `HEAD`, then its select list.
 
-    `op` is `+` or `-`, `why` the reason of a `-`. The key of an aggregate's row is a struct of the values of
-    GROUP BY, called `group_1`, `group_2`, …. A selected column that is called as one of the head's is
+    `op` is `+` or `-`, `why` the reason of a `-`. The key of an aggregate's row is a struct of its GROUP BY
+    values, `group_1`, `group_2`, …. A selected column with the name of a `HEAD` column is called
     `row.NAME`, as in Arrow files.
     """
     table = updates.table
@@ -63,7 +63,7 @@ def in_utc(table: pa.Table) -> pa.Table:
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """Return the names, with a number on repeated ones.
+    """Return the names, with a number appended to repeated ones.
 
     >>> distinct(["lon", "lat", "lon"])
     ['lon', 'lat', 'lon_2']

@@ -1,4 +1,4 @@
-"""What `Session.tail` returns: the updates of one query as they come, one by one and in words."""
+"""The result of `Session.tail`: the updates of one query as they arrive, one by one, as Python values."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Update:
         query: the query's name.
         step: the step in which the answer changed.
         at: the step's time, in UTC.
-        op: `+` where the row came in, `-` where it went out.
+        op: `+` if the row entered the answer, `-` if it left.
         key: the row's identity: the object's key, or the values of GROUP BY as a tuple.
         row: the select list.
-        why: why a row went out, such as `left` or `overtaken`; None for `+`.
-        is_snapshot: whether the row belongs to the answer with which the tail began, and is no change.
+        why: why a row left, such as `left` or `overtaken`; None for `+`.
+        is_snapshot: whether the row is part of the answer with which the tail began, rather than a change.
     """
 
     query: str
@@ -54,9 +54,9 @@ class Update:
 class Tail:
     """The updates of one query: `for update in tail`, or `async for update in tail`.
 
-    Each loop begins anew, with the answer as it stands unless the tail has been told where to begin. It ends
-    when the query does, after `limit` updates, and, in a session that does not play, when no step is due.
-    Remarks, such as that answers are not exact, are warnings.
+    Each loop starts again, with the current answer unless the tail was created with another start. It ends
+    when the query does, after `limit` updates, or, in a session that does not play, when no step is due.
+    Remarks, for example that answers are not exact, are issued as warnings.
 
     >>> [update] = session.tail("near", from_start=True, limit=1)
     >>> update.op, update.key, update.row, update.why
@@ -76,7 +76,7 @@ class Tail:
                 yield from block
 
     async def __aiter__(self) -> AsyncIterator[Update]:
-        # One thread waits, so that the program's other tasks go on.
+        # A thread does the waiting, so that the program's other tasks continue.
         loop, running = self._loop(), asyncio.get_running_loop()
         blocks = _blocks(loop)
         with ThreadPoolExecutor(1, "stqsh-tail") as waiting:
@@ -85,10 +85,10 @@ class Tail:
                     for update in block:
                         yield update
             finally:
-                loop.close()  # the thread ends at its next look
+                loop.close()  # the thread ends at its next check
 
     def tables(self) -> Iterator[pa.Table]:
-        """Yield the updates as Arrow tables as they come: `HEAD`, then the select list."""
+        """Yield the updates as Arrow tables as they arrive: `HEAD`, then the select list."""
         with closing(self._loop()) as loop:
             for updates in loop:
                 if isinstance(updates, Updates):
@@ -111,7 +111,7 @@ class TailWish:
 
 
 def tail(session: Session, query: str, wish: TailWish) -> Tail:
-    """Return the tail of a query by its name, or of a SELECT, which is registered while it is followed."""
+    """Return the tail of a named query, or of a SELECT, which is registered while it is followed."""
     words = query.split(maxsplit=1)
     if len(words) > 1 and words[0].upper() == "SELECT":
         if wish.where is not None or wish.from_start:
@@ -143,7 +143,7 @@ def _blocks(loop: Subscription) -> Iterator[list[Update]]:
 
 
 def in_words(table: pa.Table, *, is_snapshot: bool = False) -> list[Update]:
-    """Return the rows of a table that `update_table` made, one by one."""
+    """Return the rows of a table that `update_table` made, as Python values."""
     columns: list[list[Any]] = [column.to_pylist() for column in table.itercolumns()]
     queries, steps, times, ops, keys, reasons = columns[: len(HEAD)]
     if pa.types.is_struct(table.column("key").type):

@@ -1,8 +1,8 @@
 """The accuracy of queries' answers: whether they are exact, and if not, how much is missing.
 
-Over a stream that is to RETAIN SIGNIFICANT an answer can lack objects: those of a cache area that is not kept
-in full (expected, by SOLE eq. 4), those that load shedding dropped or cut off (measured, in the slots'
-published state), and for one REPORT EVERY those that no query kept before this one began.
+Over a stream with RETAIN SIGNIFICANT, an answer can lack objects of three kinds: those of a cache area that
+is not kept in full (expected, by SOLE eq. 4); those that load shedding dropped or cut off (measured, in the
+slots' published state); and, for one REPORT EVERY, those that no query kept before this one began.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Accuracy:
     """The accuracy of an answer.
 
     Attributes:
-        value: 0 to 1, None if it is not known.
-        until: the query warms up before this step; 0 if it has done so.
-        expected: by SOLE eq. 4, of the part that cannot be measured.
+        value: 0 to 1; None if unknown.
+        until: the query warms up before this step; 0 if it has warmed up.
+        expected: the accuracy by SOLE eq. 4 of the part that cannot be measured.
         by_slots: whether the answer would differ with another number of slots.
     """
 
@@ -64,7 +64,7 @@ def accuracies(
 ) -> dict[int, Accuracy]:
     """Return how accurate the answers of these queries are, by id.
 
-    Slots are asked only where something may be missing, or always if `tallied`.
+    Slots are queried only if something may be missing, or always if `tallied`.
     """
     asked = list(queries)
     significant = {stream.id: stream for stream in live_streams(link.db) if stream.spec.is_significant}
@@ -83,7 +83,7 @@ def accuracies(
 
 
 def _may_miss(memory: MemoryStats) -> bool:
-    """Return whether slots keep less than queries need, or did so and still lack some of it."""
+    """Return whether slots keep less than queries need, or did so and still lack some objects."""
     return min(memory.factor, memory.cache, memory.area, memory.least) < 1 or memory.drops_objects
 
 
@@ -106,7 +106,7 @@ def _accuracy(
 def is_by_slots(kind: str, memory: MemoryStats, until: int) -> bool:
     """Return whether the answer of a query of a kind would differ with another number of slots.
 
-    That holds for kinds whose slots keep candidates, such as kNN queries, while caches are not kept in full,
+    It would for kinds whose slots keep candidates, such as kNN queries, while caches are not kept in full,
     objects are shed, or the query warms up.
     """
     depends = find_kind(kind).depends_on_slots
@@ -116,12 +116,12 @@ def is_by_slots(kind: str, memory: MemoryStats, until: int) -> bool:
 def expected_accuracy(stream: StreamSpec, area: float, factor: float) -> float:
     """Return the accuracy by SOLE eq. 4, with the square root of the region's area as its side.
 
-    The distance on both sides of a region is what an object travels between two reports. The result is 1 for
-    the full cache and for unbounded regions, NaN while the region's place is not known.
+    The margin on both sides of a region is the distance that an object travels between two reports. The
+    result is 1 for the full cache and for unbounded regions, NaN while the region's place is unknown.
 
     Args:
-        stream: with REPORT EVERY and MAX SPEED.
-        area: of the region, m² or square units.
+        stream: a stream with REPORT EVERY and MAX SPEED.
+        area: the area of the region, m² or square units.
         factor: the share of the cache area that is kept, 0 to 1.
     """
     if factor >= 1 or math.isinf(area):
@@ -134,7 +134,7 @@ def expected_accuracy(stream: StreamSpec, area: float, factor: float) -> float:
 
 
 def settled_at(query: QueryRow, stream: StreamRow, progress: Progress) -> int:
-    """Return the step from which a query has seen all that it needs, 0 if that is past.
+    """Return the step from which a query has seen all objects that it needs; 0 if that is in the past.
 
     See `stqsh.engine.delivery.shedding_controller`.
     """
@@ -169,7 +169,7 @@ class AccuracyWatch:
         self.text = ""
 
     def look(self) -> str:
-        """Check again if that is due; return a text the first time that the answer is not whole."""
+        """Check again if a check is due; return a text the first time that the answer may be incomplete."""
         now = time.monotonic()
         if now - self._looked < LOOK_EVERY_S:
             return ""
@@ -190,7 +190,7 @@ class AccuracyWatch:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """All answers of a session: how many queries are active, approximate, warming up, not known."""
+    """The accuracy of a session's answers: how many queries are active, approximate, warming up, unknown."""
 
     queries: int
     approximate: int
@@ -219,7 +219,7 @@ class Summary:
 
 
 def summary(link: Connection) -> Summary:
-    """Return how accurate the answers of all active queries are; skips the queries if all must be exact."""
+    """Return how accurate the answers of all active queries are; skip the queries if all must be exact."""
     if not has_significant_streams(link.db):
         return Summary(0, 0, 0, 0, None, 0)
     active = [query for query in live_queries(link.db) if query.state == "active"]
@@ -243,7 +243,7 @@ def share_text(share: float | None) -> str:
 
 
 def accuracy_shown(accuracy: Accuracy) -> float | str | None:
-    """Return an accuracy as a cell: a number, words while the query warms up, None if it is not known."""
+    """Return an accuracy as a table cell: a number, a text while the query warms up, None if unknown."""
     if accuracy.until:
         return accuracy.text()
     return accuracy.value if accuracy.value is None else rounded(accuracy.value)
@@ -258,7 +258,7 @@ def rounded(value: float) -> float | None:
 
 
 def shedding_text(memory: MemoryStats | None) -> str:
-    """Return what load shedding does: `object, k 2, 12 % dropped`; "" for nothing."""
+    """Describe the current load shedding: `object, k 2, 12 % dropped`; "" if nothing is shed."""
     if memory is None:
         return ""
     if memory.cache < 1 or memory.area < 1:

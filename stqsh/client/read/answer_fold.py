@@ -21,7 +21,7 @@ _MANY_CHUNKS = 64
 
 
 def read_on(folds: list[AnswerFold], link: Connection, after: int, up_to: int) -> list[AnswerFold]:
-    """Take in batches after one, up to another; from the beginning if the log has since been folded."""
+    """Fold the batches after `after` up to `up_to`; start over if the log was folded meanwhile."""
     while up_to > after:
         try:
             _take(folds, link, after, up_to)
@@ -33,7 +33,7 @@ def read_on(folds: list[AnswerFold], link: Connection, after: int, up_to: int) -
 
 
 def _take(folds: list[AnswerFold], link: Connection, after: int, up_to: int) -> None:
-    """Take batches after one, up to another, into the folds.
+    """Fold the batches after `after` up to `up_to` into the folds.
 
     Raises:
         LogCompactedError: some of them no longer exist.
@@ -50,7 +50,7 @@ def _take(folds: list[AnswerFold], link: Connection, after: int, up_to: int) -> 
 
 
 class AnswerFold:
-    """One query's answer, and the updates that are not folded into it yet."""
+    """One query's answer, and the updates that have not been folded into it yet."""
 
     def __init__(self, query: QueryRow) -> None:
         self.query = query
@@ -61,7 +61,7 @@ class AnswerFold:
         self._waiting = 0
 
     def take(self, table: pa.Table) -> None:
-        """Take the query's own rows from some updates."""
+        """Add the query's own rows of a table of updates."""
         own = table.filter(pa.array(table.column("query").to_numpy() == self.query.id))
         if not own.num_rows:
             return
@@ -74,7 +74,7 @@ class AnswerFold:
             self.settle()
 
     def settle(self) -> None:
-        """Fold in all pending updates."""
+        """Fold all pending updates into the answer."""
         if not self._pieces:
             return
         self.answer = folded(self.answer, pa.concat_tables(self._pieces, promote_options="default"))
@@ -84,7 +84,8 @@ class AnswerFold:
 
 
 def folded(answer: pa.Table | None, updates: pa.Table) -> pa.Table:
-    """Return an answer after more updates of its query: rows that stay in their order, then new ones."""
+    """Return an answer after more updates of its query: remaining rows in their order, then new ones."""
+    # Only the last update of each key counts: `-` removes the row, `+` replaces it.
     last = last_of_each_key(updates)
     came = last.filter(pa.array(last.column("op").to_numpy() > 0))
     came = came.take(pc.sort_indices(came.column("step")))  # stable: by key within a step

@@ -1,4 +1,4 @@
-"""The answer of a snapshot as its user sees it: the rows, and what their columns hold."""
+"""The answer of a snapshot for its user: the rows, and the meaning of their columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stqsh.storage.control_log import ControlDb
 
 
 def answer_of(found: SnapshotResult, spec: SnapshotSpec, stream: StreamSpec, db: ControlDb) -> Answer:
-    """Return the outcome of a snapshot of a stream; `db` has the regions that it names."""
+    """Return the outcome of a snapshot of a stream; the regions that it names are read from `db`."""
     return Answer(
         tuple(found.table.column_names),
         found.table,
@@ -35,7 +35,7 @@ def _regions(spec: SnapshotSpec, db: ControlDb) -> RegionColumn | None:
 
 
 def _location(spec: SnapshotSpec, stream: StreamSpec) -> tuple[str, str] | None:
-    """Return the names under which a SELECT has its stream's location; None if it has not."""
+    """Return the names of the location's two columns in a SELECT; None unless both are selected."""
     shown = {
         column.value.name: column.name
         for column in reversed(spec.select)

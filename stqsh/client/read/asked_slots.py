@@ -1,11 +1,11 @@
-"""The slots that a snapshot looks at: those that may hold records in its region.
+"""The slots that a snapshot queries: those that may hold records in its region.
 
-A slot is passed over if none of its cells touches the region, under no routing by which records were dealt
-that are still kept (SSTD section 5.2). For nearest neighbours the slots whose cells hold the centre are asked
-first: what they find bounds the circle that the others may add to (SSTD section 6.2, CheetahGIS section VI).
-Slots also count their objects by cell; those without any in the cells of the region are passed over, too
+A slot is skipped if none of its cells touches the region under any routing by which kept records were dealt
+(SSTD section 5.2). For nearest neighbours, the slots whose cells hold the centre are queried first: their
+results bound the circle in which other slots may contribute (SSTD section 6.2, CheetahGIS section VI).
+Slots also count their objects by cell; slots without objects in the cells of the region are skipped too
 (CheetahGIS section V-C), however the stream is routed.
-Where leaves are split by texts, slots whose lists lack the words of `CONTAINS` are passed over, too.
+If leaves are split by texts, slots whose lists lack the words of `CONTAINS` are skipped too.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from stqsh.storage.stream_routes import INITIAL, read_table, routes_kept, stream
 
 
 class KeptTables:
-    """Finds the tables of a session's streams; reads each only once.
+    """Finds the routing tables of a session's streams; reads each only once.
 
     Args:
         home: the session's home.
@@ -53,10 +53,10 @@ class KeptTables:
         self._read: dict[tuple[int, int], RoutingTable] = {}
 
     def of(self, stream: StreamSpec, step: int, tick_us: int | None) -> list[RoutingTable]:
-        """Return the tables by which records were dealt that are kept after a step; the last is the newest.
+        """Return the tables by which the records kept after a step were dealt, newest last.
 
-        There is none while it is not known how records are dealt: before an engine has started, and while
-        the stream is being read.
+        The list is empty while the routing is unknown: before an engine has started, and while the stream is
+        being read.
         """
         rows = (INITIAL, *(route.seq for route in stream_routes(self._control, stream.id)))
         taken = partial(step_after_dealt, self._control, stream.id)
@@ -85,12 +85,12 @@ Box = tuple[float, float, float, float]
 
 
 class AskedCount(NamedTuple):
-    """How many slots a snapshot asks.
+    """How many slots a snapshot queries.
 
     Attributes:
-        asked: those.
-        touched: the slots whose cells its region touches; for nearest neighbours, all.
-        slots: all slots.
+        asked: the number of slots that are queried.
+        touched: the number of slots whose cells its region touches; for nearest neighbours, all.
+        slots: the number of all slots.
     """
 
     asked: int
@@ -99,18 +99,18 @@ class AskedCount(NamedTuple):
 
 
 Others = Callable[[list[pa.RecordBatch]], Slots]
-"""Returns the slots to ask after the first ones, whose shares it gets."""
+"""Maps the shares of the first slots to the slots to query next."""
 
 
 class Tables(Protocol):
-    """Knows the routings of streams."""
+    """Provides the routings of streams."""
 
     def of(self, stream: StreamSpec, step: int, tick_us: int | None) -> list[RoutingTable]:
-        """Return the tables by which records that are kept after a step were dealt, the newest last."""
+        """Return the tables by which the records kept after a step were dealt, newest last."""
 
 
 class ChosenSlots(NamedTuple):
-    """The slots to ask first, how many the routing leaves, and what finds those to ask after the first."""
+    """The slots to query first, how many slots the routing leaves, and the function for the next slots."""
 
     first: Slots
     touched: int
@@ -118,10 +118,10 @@ class ChosenSlots(NamedTuple):
 
 
 class SlotChoice:
-    """Chooses the slots that a snapshot looks at.
+    """Chooses the slots that a snapshot queries.
 
     Args:
-        tables: knows the routings.
+        tables: provides the routings.
         areas: returns the boxes of an area's members by its id.
     """
 
@@ -131,16 +131,16 @@ class SlotChoice:
     def chosen(
         self, states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec, place: Place | None
     ) -> ChosenSlots:
-        """Return the slots to ask, with the arguments of `AskedSlots.shares`."""
+        """Return the slots to query; the arguments are those of `AskedSlots.shares`."""
         clock, count, region = states[0].clock, len(states), spec.region
         everyone, centre = np.ones(count, np.bool_), None
         if isinstance(region, NearestSpec) and spec.aggregate is None and spec.aggregates is None:
             centre = region.place or place
         is_bounded = centre is not None or not region.is_nearest
-        # Of the routings by which events of the past were dealt, older ones may not be known any more.
+        # Events of the past may have been dealt by routings that are no longer known.
         if spec.lookup is not None or spec.past or not is_bounded:
             return ChosenSlots(everyone, count)
-        # The states come first: a routing that they know is in the log by now.
+        # Read the states before the log: then the log has every routing that they know.
         tables = self._tables.of(stream, clock.step, clock.tick_us)
         is_hashed = _are_hashed(tables)
         routing = self._routing(count, [table.over(count) for table in tables])
@@ -160,6 +160,8 @@ class SlotChoice:
         first = touched((x, y, x, y))
 
         def others(shares: list[pa.RecordBatch]) -> Slots:
+            # If the first slots found k objects, the k nearest are no farther than the k-th of these.
+            # Then only slots that touch that circle can contribute. With fewer than k objects, all slots can.
             far = np.sort(np.concatenate([np.empty(0), *(share.column(RANK).to_numpy() for share in shares)]))
             box = circle_box(x, y, far[k - 1], stream.planar) if len(far) >= k else EVERYWHERE
             return slots_holding(states, stream.id, box, touched(box) & ~first)
@@ -171,7 +173,7 @@ class SlotChoice:
 
 
 class AskedSlots(SlotChoice):
-    """Finds the slots that snapshots of a client look at, and asks them."""
+    """Finds the slots that a client's snapshots query, and queries them."""
 
     def __init__(self, link: Connection) -> None:
         super().__init__(KeptTables(link.home, link.db), lambda area: area_boxes(link.db, area))
@@ -185,14 +187,14 @@ class AskedSlots(SlotChoice):
         place: Place | None,
         kept: KeptShares | None = None,
     ) -> list[pa.RecordBatch]:
-        """Return the shares of a snapshot's answer of all slots that may have one.
+        """Return the shares of a snapshot's answer, of all slots that may have one.
 
         Args:
             states: the states of all slots, in order.
             spec: the snapshot.
             stream: its stream.
-            place: where the focal object of its region is, if it has one.
-            kept: what is kept of earlier snapshots.
+            place: the place of its region's focal object, if it has one.
+            kept: the cache of earlier snapshots.
         """
 
         def ask(chosen: Slots) -> list[pa.RecordBatch]:
@@ -212,7 +214,7 @@ class AskedSlots(SlotChoice):
     def count(
         self, states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec, place: Place | None
     ) -> AskedCount:
-        """Return how many slots `shares` asks; for nearest neighbours, the first ones are asked."""
+        """Return how many slots `shares` queries; for nearest neighbours, query the first ones."""
         first, touched, others = self.chosen(states, spec, stream, place)
         asked = int(first.sum())
         if others is not None:
@@ -221,9 +223,9 @@ class AskedSlots(SlotChoice):
         return AskedCount(asked, touched, len(states))
 
     def text(self, stream: StreamSpec, spec: BoundQuery, otherwise: str) -> str:
-        """Return on how many of a stream's slots a query is, and why, for EXPLAIN.
+        """Return on how many of a stream's slots a query runs, and why, for EXPLAIN.
 
-        `otherwise` is what to say if all records are dealt by hash.
+        `otherwise` is the text if all records are dealt by hash.
         """
         progress = self._link.progress()
         tables = self._tables.of(stream, progress.step, progress.tick_us)
@@ -242,7 +244,7 @@ class AskedSlots(SlotChoice):
 
 
 def slots_holding(states: list[SlotState], stream: int, box: Box, among: Slots) -> Slots:
-    """Return those among some slots that may have objects of a stream in a box, by their counts."""
+    """Return those of the slots `among` that may have objects of a stream in a box, by their counts."""
     corners, found = np.array(box), np.zeros(len(states), np.bool_)
     for slot in np.flatnonzero(among).tolist():
         found[slot] = may_hold(states[slot], stream, corners)
@@ -250,12 +252,12 @@ def slots_holding(states: list[SlotState], stream: int, box: Box, among: Slots) 
 
 
 def _sought(routing: QueryRouting, spec: BoundQuery, stream: StreamSpec) -> SoughtTerms | None:
-    """Return the terms that a query needs; None if no table of its stream splits records by terms."""
+    """Return the terms that a query needs; None if no table of its stream has leaves split by texts."""
     return sought_words(words_needed(spec, stream)) if routing.looks_at_terms(stream.id) else None
 
 
 def _are_hashed(tables: list[RoutingTable]) -> bool:
-    """Return whether records may be on any slot, wherever they are."""
+    """Return whether records may be on any slot, independent of their places."""
     return all(table.is_hashed for table in tables)
 
 

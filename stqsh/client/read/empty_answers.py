@@ -1,4 +1,4 @@
-"""Why an answer has no rows, where the slots and the stream's files can tell; imports numpy and pyarrow."""
+"""Explain empty answers, as far as the slots and the stream's files show why; imports numpy and pyarrow."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from stqsh.spec.region import Key
 
 _NAMED = 5
-"""The most values of a column that are named."""
+"""The maximum number of values of a column that are named."""
 _LOOKED_AT = 50
-"""The most keys that are compared with one that is unknown."""
+"""The maximum number of keys that are compared with an unknown one."""
 
 
 def empty_reason(link: Connection, reader: SnapshotReader, spec: SnapshotSpec, stream: StreamSpec) -> str:
-    """Return why a snapshot's answer is empty, as a sentence; "" where it is not known.
+    """Return why a snapshot's answer is empty, as a sentence; "" if the reason is unknown.
 
     Args:
         link: to the session.
@@ -48,7 +48,7 @@ def empty_reason(link: Connection, reader: SnapshotReader, spec: SnapshotSpec, s
 
 
 def unknown_key(link: Connection, reader: SnapshotReader, stream: StreamSpec, key: Key) -> str:
-    """Return what there is to say of an object that is not present; "" where it is, or nothing is known."""
+    """Explain why an object is not present; "" if it is present, or nothing is known."""
     step = link.progress().step
     found = reader.read(lambda states: _of_key(states, stream, key), step) if step else None
     return found or ""
@@ -69,7 +69,7 @@ def _reason(
 def _of_members(
     states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec, facts: SourceFacts | None
 ) -> str:
-    """Return why no object is in the region and satisfies the condition; "" where some are."""
+    """Return why no object is both in the region and satisfies the condition; "" if some object is."""
     spec, place = placed(states, spec)
     found = reduce(Absence.plus, (absence(state, spec, place) for state in states))
     noun = "event" if stream.is_event else "object"
@@ -87,7 +87,7 @@ def _of_members(
 
 
 def _of_key(states: list[SlotState], stream: StreamSpec, key: Key) -> str:
-    """Return why an object is not present; "" where it is."""
+    """Return why an object is not present; "" if it is."""
     seen = [one for one in (sighting(state, stream.id, key) for state in states) if one is not None]
     noun = "event" if stream.is_event else "object"
     if not seen:
@@ -105,7 +105,7 @@ def _of_key(states: list[SlotState], stream: StreamSpec, key: Key) -> str:
 
 
 def _silence(stream: StreamSpec) -> str:
-    """Return when what is silent leaves."""
+    """Return when objects that stop reporting are removed."""
     lasts = stream.keep_us if stream.is_event else stream.report_every_us
     if lasts is None:
         return ""
@@ -114,7 +114,7 @@ def _silence(stream: StreamSpec) -> str:
 
 
 def _near(states: list[SlotState], stream: StreamSpec, key: Any) -> str:
-    """Return a hint at a similar key that is present."""
+    """Return a hint with a similar key that is present."""
     if not isinstance(key, str) or not key:
         return ""
     starts = {key[: len(key) - 1], key[: len(key) // 2], key[:1], ""}
@@ -129,17 +129,17 @@ def _maybe(text: str, known: Any) -> str:
 
 
 def _stored(link: Connection, stream: StreamSpec) -> SourceFacts | None:
-    """Return what the stream's store holds; None where there is none."""
+    """Return the measured content of the stream's store; None without a store."""
     if not isinstance(stream.source, FileSourceSpec):
         return None
     try:
         return measure_store(link.home.stream(stream.id), stream)
-    except StqshError:  # the engine says what is wrong with it
+    except StqshError:  # the engine reports the error
         return None
 
 
 def _outside(found: Absence, stream: StreamSpec, facts: SourceFacts | None) -> str:
-    """Return that the region lies outside of all data, and whether it would not if its axes were swapped."""
+    """Return a sentence if the region is outside all data, with a hint if swapped axes would explain it."""
     extents = [one for one in (found.extent, None if facts is None else facts.extent) if one is not None]
     if found.box is None or not extents or any(meet(found.box, extent) for extent in extents):
         return ""
@@ -153,7 +153,7 @@ def _outside(found: Absence, stream: StreamSpec, facts: SourceFacts | None) -> s
 
 
 def _lacking(states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec) -> str:
-    """Return which values there are in place of one that a condition asks for and no object has."""
+    """Return the existing values of a column if no object has the value that a condition requires."""
     for part in conjuncts(spec.condition):
         match part:
             case CompareExpr("=", ColumnExpr(column), LiteralExpr(str(value), "STRING")):

@@ -1,4 +1,4 @@
-"""The keys of aggregate rows: bytes in the log, and the values of GROUP BY for their readers."""
+"""The keys of aggregate rows: bytes in the log, GROUP BY values for readers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def is_group_key(column: pa.ChunkedArray[Any] | pa.Array[Any]) -> bool:
-    """Return whether keys are those of groups, not of records."""
+    """Return whether keys identify groups rather than records."""
     return pa.types.is_binary(column.type)
 
 
@@ -22,7 +22,7 @@ def group_types(query: QueryRow) -> tuple[str, ...]:
 
 
 def group_values(keys: pa.BinaryArray, types: tuple[str, ...]) -> list[pa.Array[Any]]:
-    """Return the values of GROUP BY of which keys are made, a column for each."""
+    """Decode keys into their GROUP BY values, one column for each."""
     from stqsh.core.aggregates.keys import decode_keys  # numpy and numba: only where there are such keys
 
     return decode_keys(keys, types)

@@ -1,7 +1,7 @@
-"""The keys of the objects that are present now, and values of their columns, to choose from: completion.
+"""The keys of present objects, and values of their columns, for completion.
 
-They are read from the slots' state as a snapshot is, where that is, but never through the log, and with
-hardly any waiting: during a long batch the last keys found are used.
+They are read from the slots' state, like a snapshot, but never through the log and almost without waiting:
+during a long batch the last keys found are used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MOST = 50
 """Maximum number of keys that are offered."""
 FRESH_S = 2.0
-"""How long keys that were found are used."""
+"""How long found keys are reused."""
 PATIENCE_S = 0.2
 """How long to wait for busy slots."""
 LOCATED_S = 0.5
@@ -29,13 +29,13 @@ LOCATED_S = 0.5
 
 
 def warm_up() -> None:
-    """Import what key look-ups need: a second or so, which nobody should wait for at a key press."""
+    """Import the modules for key look-ups: it takes about a second, too long for a key press."""
     import stqsh.client.read.slot_answers
     import stqsh.storage.slot_files  # noqa: F401
 
 
 class LiveKeys:
-    """The keys and other values of one session's objects; for any thread."""
+    """The keys and other values of one session's objects; thread-safe."""
 
     def __init__(self, link: Connection) -> None:
         self._link = link
@@ -46,7 +46,7 @@ class LiveKeys:
     def starting(self, stream: str, column: str, prefix: str) -> tuple[str, ...]:
         """Return values of a stream's present objects that begin with a prefix.
 
-        Of the key these are the first ones in its order, of another column the most frequent ones.
+        For the key these are the first ones in its order, for another column the most frequent ones.
         """
         with self._lock:
             at, keys = self._found.get((stream, column, prefix), (0.0, ()))

@@ -1,8 +1,9 @@
-"""Snapshots of the past: what slots hold and what archives do, in one answer (STAR section 3.1, SSTD 3.2).
+"""Snapshots of the past: combine slots and archives in one answer (STAR section 3.1, SSTD 3.2).
 
-Every event is in the slots or in the archive. Slots say with their shares how many events they had let go at
-the step of the answer. The files with just as many are those of the batches up to that step: later ones are
-not looked at, and one that a batch under way has yet to write is waited for. So each event counts once.
+Every event is either in the slots or in the archive. With its share, each slot reports how many events it had
+released up to the step of the answer. The archive files with exactly that many events are those of the
+batches up to that step: later files are ignored, and a file that a batch under way has yet to write is waited
+for. Therefore each event counts once.
 Imports numba and pyarrow.
 """
 
@@ -50,13 +51,13 @@ _PATIENCE_S = 60.0
 
 
 class ArchiveUse(NamedTuple):
-    """The files of an archive that a snapshot reads, and all that there are at its step."""
+    """The archive files that a snapshot reads, and all files that exist at its step."""
 
     read: list[ArchiveFile]
     files: list[ArchiveFile]
 
     def text(self) -> str:
-        """Return how much is read of how much."""
+        """Describe how much of the archive is read."""
         events, of = (sum(file.events for file in files) for files in (self.read, self.files))
         files = f"{len(self.read):,} of {counted(len(self.files), 'file')}"
         return f"{files}, with {events:,} of {counted(of, 'event')}"
@@ -64,13 +65,13 @@ class ArchiveUse(NamedTuple):
 
 @dataclass(frozen=True)
 class SlotsOfPast:
-    """What the slots say of a snapshot of the past, at one step.
+    """The slots' part of a snapshot of the past, at one step.
 
     Attributes:
-        spec: the snapshot, with its moving regions where their focal objects are.
-        shares: their shares.
-        progress: the step.
-        place: where the focal object of its region is, None while it is absent.
+        spec: the snapshot, with its moving regions placed at their focal objects.
+        shares: the slots' shares of the answer.
+        progress: the progress at that step.
+        place: the place of its region's focal object, None while it is absent.
         lookups: has the tables and areas that the snapshot refers to.
     """
 
@@ -82,29 +83,29 @@ class SlotsOfPast:
 
     @property
     def let_go(self) -> int:
-        """How many events the slots had given to the archive."""
+        """The number of events that the slots had released to the archive."""
         return sum(int((share.schema.metadata or {}).get(LET_GO, 0)) for share in self.shares)
 
     @property
     def now_us(self) -> int:
-        """What NOW is, µs."""
+        """The value of NOW, µs."""
         if not self.shares:
             return self.progress.at_us() or 0
         return int((self.shares[0].schema.metadata or {})[NOW])
 
 
 def with_past(spec: SnapshotSpec, stream: StreamSpec) -> SnapshotSpec:
-    """Return a snapshot as one of the past if its stream has an archive and its condition bounds the time."""
+    """Turn a snapshot into one of the past if its stream has an archive and its condition bounds the time."""
     if not reaches_back(spec, stream):
         return spec
-    # A key may come again after KEEP: it identifies no event of the past.
+    # A key may recur after KEEP, so it does not identify an event of the past.
     return replace(spec, past=True, lookup=None)
 
 
 def reaches_back(spec: BoundQuery, stream: StreamSpec, now_us: int | None = None) -> bool:
-    """Return whether a condition bounds the times of a stream with an archive.
+    """Return whether a query's condition bounds the times of a stream with an archive.
 
-    With `now_us`, µs: whether these times begin before what is kept then.
+    With `now_us`, µs: also whether these times begin before the oldest event that is kept at that time.
     """
     if stream.archive is None or stream.keep_us is None:
         return False
@@ -113,7 +114,7 @@ def reaches_back(spec: BoundQuery, stream: StreamSpec, now_us: int | None = None
 
 
 def archive_use(files: list[ArchiveFile], spec: SnapshotSpec, stream: StreamSpec, now_us: int) -> ArchiveUse:
-    """Return which files of an archive have events of the times that a snapshot asks for."""
+    """Return the archive files with events of the times that a snapshot selects."""
     times = _times(spec, stream, now_us)
     read = [file for file in files if file.since_us < times.until and file.last_us >= times.since]
     return ArchiveUse(read, files)
@@ -122,7 +123,7 @@ def archive_use(files: list[ArchiveFile], spec: SnapshotSpec, stream: StreamSpec
 def slots_of_past(
     asked: AskedSlots, states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec
 ) -> SlotsOfPast:
-    """Return what the slots' states say; raise `NotPublishedError` if they lack what it needs."""
+    """Return the slots' part from their states; raise `NotPublishedError` if the states are insufficient."""
     (spec, place), clock = placed(states, spec), states[0].clock
     shares = asked.shares(states, spec, stream, place)
     progress = Progress(step=clock.step, base_tick=clock.base_tick, tick_us=clock.tick_us)
@@ -132,10 +133,10 @@ def slots_of_past(
 def remote_slots(
     link: Connection, shares: list[pa.RecordBatch], progress: Progress, spec: SnapshotSpec
 ) -> SlotsOfPast:
-    """Return what slots have said that are not on this host.
+    """Return the slots' part from shares of slots that are not on this host.
 
     Raises:
-        NotSupportedError: the snapshot needs more of them.
+        NotSupportedError: the snapshot needs more than those shares.
     """
     if spec.joins or focal_keys(spec):
         what = "a join" if spec.joins else "a region around an object"
@@ -149,10 +150,10 @@ def remote_slots(
 def archived_shares(
     link: Connection, found: SlotsOfPast, stream: StreamSpec
 ) -> tuple[Iterator[pa.RecordBatch], ArchiveUse]:
-    """Return the archive's shares of an answer, beside those of the slots, and what is read for them.
+    """Return the archive's shares of an answer, which complement those of the slots, and the files used.
 
     Raises:
-        ArchiveReadError: a file is gone or damaged; also while shares are read.
+        ArchiveReadError: a file is missing or damaged; may also be raised while shares are read.
         EngineDeadError: a batch was under way, and its engine has died.
     """
     assert stream.archive is not None, "the stream has an archive"
@@ -188,7 +189,7 @@ def analysis_of_past(
 
 
 def _times(spec: SnapshotSpec, stream: StreamSpec, now_us: int) -> TimeRange:
-    """Return a range that has the times which a snapshot asks for."""
+    """Return a range that contains all times that a snapshot selects."""
     times = time_bounds(spec.condition, stream.time, now_us)
     assert times is not None, "a snapshot of the past bounds the time"
     window = window_of(spec)
@@ -196,11 +197,11 @@ def _times(spec: SnapshotSpec, stream: StreamSpec, now_us: int) -> TimeRange:
 
 
 def _files_of(link: Connection, stream: StreamSpec, let_go: int) -> list[ArchiveFile]:
-    """Return the files that have the events which slots had let go; wait for those that are being written.
+    """Return the files with exactly the events that slots released; wait for those being written.
 
     Raises:
         EngineDeadError: the engine has died.
-        StqshError: there is no such set of files.
+        StqshError: no set of files has exactly these events.
     """
 
     def find() -> list[ArchiveFile] | None:
@@ -209,7 +210,7 @@ def _files_of(link: Connection, stream: StreamSpec, let_go: int) -> list[Archive
     if (found := find()) is not None:
         return found
     if not is_alive(read_engine(link.home)):
-        link.restart()  # what its last batch let go is written when the batch is repeated
+        link.restart()  # events that its last batch released are written when the batch is repeated
     deadline = time.monotonic() + _PATIENCE_S
     for _ in link.watch():
         if (found := find()) is not None:
@@ -224,7 +225,7 @@ def _files_of(link: Connection, stream: StreamSpec, let_go: int) -> list[Archive
 
 
 def _columns(spec: SnapshotSpec, stream: StreamSpec) -> list[str]:
-    """Return the columns that a snapshot reads of events, in the order of the stream's."""
+    """Return the columns of events that a snapshot reads, in the order of the stream's columns."""
     aggregates = spec.aggregates
     values = [
         spec.condition,
@@ -242,7 +243,7 @@ def _columns(spec: SnapshotSpec, stream: StreamSpec) -> list[str]:
 
 
 def _lookups(state: SlotState, spec: SnapshotSpec) -> SlotState:
-    """Return a state with copies of a slot's tables and areas, which stay when the slot goes on."""
+    """Return a state with copies of a slot's tables and areas, which stay valid when the slot advances."""
     tables = [f"t{join.table_id}/" for join in spec.joins]
     names = state.names(tuple(["areas/", *tables] if spec.areas else tables))
     header = {**deepcopy(state.header), "lengths": {}}

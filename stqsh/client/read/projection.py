@@ -1,8 +1,8 @@
 """Select lists, computed by the reader of updates: the engine only sends the stream's columns.
 
-Most select lists name columns, which are taken as they are. Other expressions are computed by the core's own
-rules, of the record that an update shows. Columns of a joined table come from the file that the engine made
-of it, and regions from the control log; both are read once a client.
+Most select lists only name columns, which are copied. Other expressions are evaluated by the core's own
+code on the record of each update. Columns of a joined table come from the file that the engine prepared for
+the table, and regions come from the control log; a client reads each once.
 """
 
 from __future__ import annotations
@@ -48,21 +48,21 @@ if TYPE_CHECKING:
 Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 
 CONTENT = "content.arrow"
-"""The rows of a prepared table, in its folder of the session's home."""
+"""The file with the rows of a prepared table, in the table's folder of the session's home."""
 
 
 _CHANGED = WHY.index("changed")
 
 
 class FunctionError(StqshError):
-    """A function that a user has registered fails, or gives something else than it should."""
+    """A registered function fails, or returns values of a wrong type or number."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"a registered function fails: {reason}")
 
 
 class QueryPause(NamedTuple):
-    """A pause of a query: the steps in which it took effect and in which the query was resumed."""
+    """A pause of a query: the step in which it began, and the step in which the query was resumed."""
 
     query: int
     begun: int
@@ -91,7 +91,7 @@ class RowLookups:
             return self._shapes[area]
 
     def resolver(self, stream: StreamSpec, expr: Expr) -> Resolver:
-        """Return what an expression over a stream looks up.
+        """Return a resolver for the columns and tables of an expression over a stream.
 
         Raises:
             KeyError: a table or a region is unknown.
@@ -113,7 +113,7 @@ class RowLookups:
         return found
 
     def pauses(self) -> list[QueryPause]:
-        """Return when queries have been paused and resumed."""
+        """Return the pauses of all queries."""
         rows = self._db.query(
             f"SELECT seq, kind, json_extract(spec, '$.id') FROM log WHERE {PASSING}"
             " AND kind IN ('pause_query', 'resume_query') ORDER BY seq"
@@ -129,7 +129,7 @@ class RowLookups:
         return found
 
     def _take(self, table: int, known: JoinedTables) -> None:
-        """Read a table; one whose file has gone with its DROP has no rows."""
+        """Read a table; a table whose file was removed by DROP has no rows."""
         known.define(table_by_id(self._db, table).spec)
         file = self._home.table(table) / CONTENT
         if not file.exists():
@@ -141,7 +141,7 @@ class RowLookups:
 
 
 def project(updates: Updates, select: Sequence[SelectColumn]) -> list[Column]:
-    """Return the columns of a select list for all rows of `updates`, in the list's order.
+    """Compute the columns of a select list for all rows of `updates`, in the list's order.
 
     Columns keep their Arrow types (INT is int32, FLOAT float32, TIMESTAMP timestamp[us]); other expressions
     give int64, float64, bool or string. DISTANCE is null where the log has none.
@@ -150,7 +150,7 @@ def project(updates: Updates, select: Sequence[SelectColumn]) -> list[Column]:
 
 
 def at_step(answer: pa.Table, step: int, at_us: int | None) -> pa.Table:
-    """Return the rows of an answer, stamped with the step as of which they are shown."""
+    """Return the rows of an answer, with the step and time for which they are shown."""
     for position, (name, value) in enumerate((("step", step), ("at_us", at_us))):
         column = pa.repeat(pa.scalar(value, pa.int64()), answer.num_rows)
         answer = answer.set_column(position, name, column)
@@ -158,7 +158,7 @@ def at_step(answer: pa.Table, step: int, at_us: int | None) -> pa.Table:
 
 
 def selected(updates: Updates, options: TailOptions, first: int) -> Updates:
-    """Return the rows that a TAIL shows: from its first step, of its kind, that satisfy its condition."""
+    """Return the rows that a TAIL shows: from its first step, of its kind, and satisfying its condition."""
     table = updates.table
     wanted = table.column("step").to_numpy() >= first
     if options.only is not None:
@@ -166,12 +166,12 @@ def selected(updates: Updates, options: TailOptions, first: int) -> Updates:
     chosen = replace(updates, table=table.filter(pa.array(wanted)))
     if options.where is None or not chosen.table.num_rows:
         return chosen
-    # NULL is not TRUE: a filter drops it.
+    # A filter drops NULL, because NULL is not TRUE.
     return replace(chosen, table=chosen.table.filter(satisfying(chosen, options.where)))
 
 
 def satisfying(updates: Updates, condition: Expr) -> Any:
-    """Return which rows satisfy a bound condition (a `pa.BooleanArray`; null where SQL says UNKNOWN)."""
+    """Return which rows satisfy a bound condition (a `pa.BooleanArray`; null for SQL's UNKNOWN)."""
     return _computed(updates, condition)
 
 
@@ -183,7 +183,7 @@ def _column(updates: Updates, expr: Expr) -> Column:
         case DistanceExpr():
             return _distance(table)
         case JoinExpr(number, by, wanted):
-            # Without `compute`, which would make numbers of timestamps.
+            # Do not use `compute` here: it would convert timestamps to numbers.
             keys = table.column(f"c.{by}") if isinstance(by, str) else _column(updates, by)
             return _resolver(updates, expr).tables.values(number, _whole(keys), wanted)
     computed: Column = _computed(updates, expr)
@@ -191,9 +191,9 @@ def _column(updates: Updates, expr: Expr) -> Column:
 
 
 def _shown_at(updates: Updates) -> Any:
-    """Return as of when rows are shown, µs: the old row of one that changed as of when it was sent last.
+    """Return the time as of which each row is shown, µs; an old row of a change has its last send time.
 
-    That is the step before, or the one before a pause that has ended with the change.
+    That is the time of the step before, or of the last step before a pause that ended with the change.
     """
     table = updates.table
     at: Any = _whole(table.column("at_us"))
@@ -227,7 +227,7 @@ def _computed(updates: Updates, expr: Expr) -> Any:
 
 
 def _check_functions() -> None:
-    """Raise `FunctionError` if a function has failed in this thread since the last look."""
+    """Raise `FunctionError` if a function has failed in this thread since the last check."""
     from stqsh.core.conditions.user_functions import take_failures
 
     failed = take_failures()

@@ -1,4 +1,4 @@
-"""What slots keep for each query over significant streams, summed from their published state."""
+"""The objects that slots keep for each query over significant streams, summed from their published state."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
     from stqsh.core.state.slot_state import SlotState
 
 PATIENCE_S = 0.5
-"""How long to wait for busy slots; after that nothing is known."""
+"""How long to wait for busy slots before giving up without a result."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryTally:
-    """What all slots together keep for a query; see `stqsh.core.retention.stream_stats.QueryTallies`.
+    """The totals over all slots for a query; see `stqsh.core.retention.stream_stats.QueryTallies`.
 
-    `share` is the part that is kept of what should be, in its region and cache area: 1 where nothing is shed.
+    `share` is the kept part of the objects that the query needs in its region and cache area: 1 if none is
+    shed.
     """
 
     inside: int
@@ -37,7 +38,7 @@ class QueryTally:
 
 
 def read_tallies(link: Connection, streams: Iterable[StreamRow]) -> dict[int, QueryTally]:
-    """Return what the slots keep for each active query of these streams.
+    """Return the totals over all slots for each active query of these streams.
 
     The result is empty if their state cannot be read.
     """
@@ -47,7 +48,7 @@ def read_tallies(link: Connection, streams: Iterable[StreamRow]) -> dict[int, Qu
 
 
 def summed(states: list[SlotState], streams: list[StreamSpec]) -> dict[int, QueryTally]:
-    """Return the tallies of all slots by query; of a region that each slot sees for itself, the largest."""
+    """Sum the tallies of all slots by query; take the maximum of areas that every slot measures itself."""
     from stqsh.core.retention.stream_stats import tallies
 
     rows_by_query: dict[int, list[tuple[QueryTallies, int]]] = {}
@@ -67,7 +68,7 @@ def _sum(rows: list[tuple[QueryTallies, int]]) -> QueryTally:
 
     inside, cached, shed = (sum(column(name)) for name in ("inside", "cached", "shed"))
     held = inside + cached
-    # A slot that has dropped nothing of a query reports the share of its area that is left.
+    # A slot that has dropped no object of a query reports the share of the area that remains.
     left = [share for share, gone in zip(column("accuracy"), column("shed"), strict=True) if not gone]
     share = min([held / (held + shed) if shed else 1.0, *left])
     area, beyond = (max(column(name), key=_known) for name in ("area", "cache_area"))

@@ -1,4 +1,4 @@
-"""The shapes of named regions in words: corners, extent, area, and the text of the geometry."""
+"""Descriptions of named regions: corners, extent, area, and the text of the geometry."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from stqsh.storage.catalogue import area_geometry
 from stqsh.storage.control_log import ControlDb
 
 TEXT_SHOWN = 300
-"""The most characters of a geometry's text."""
+"""The maximum length of a geometry's text, in characters."""
 _KM2 = 1e6
 
 
 class RegionShape(NamedTuple):
-    """A member of a set of regions, or a single region, whose name is None: its figures in words."""
+    """The description of a member of a set of regions, or of a single region, whose name is None."""
 
     name: str | None
     shape: str
@@ -31,7 +31,7 @@ class RegionShape(NamedTuple):
 
 
 def region_shapes(db: ControlDb, area: int, *, planar: bool) -> list[RegionShape]:
-    """Return the shapes of an area's members, whose places are degrees unless they are `planar`."""
+    """Describe the members of an area; places are degrees unless `planar`."""
     geometry = unpack(area_geometry(db, area))
     shapes = shapely.from_wkb(geometry.column("wkb").to_numpy(zero_copy_only=False))
     members = geometry.column("member").to_pylist()
@@ -39,7 +39,7 @@ def region_shapes(db: ControlDb, area: int, *, planar: bool) -> list[RegionShape
 
 
 def circle_shape(circle: CircleSpec, *, planar: bool) -> str:
-    """Return a circle in words."""
+    """Describe a circle."""
     unit = "" if planar else " m"
     return f"circle of {circle.radius:g}{unit} around ({circle.x:g}, {circle.y:g})"
 
@@ -47,7 +47,7 @@ def circle_shape(circle: CircleSpec, *, planar: bool) -> str:
 def _described(name: str | None, shape: shapely.Geometry, planar: bool) -> RegionShape:
     parts = shapely.get_parts(shape)
     rings = int(shapely.get_num_interior_rings(parts).sum())
-    corners = int(shapely.get_num_coordinates(shape)) - rings - len(parts)  # the last one closes a ring
+    corners = int(shapely.get_num_coordinates(shape)) - rings - len(parts)  # a ring repeats its first corner
     what = "polygon" if len(parts) == 1 else f"{len(parts)} polygons"
     holes = f", {rings} hole{'' if rings == 1 else 's'}" if rings else ""
     text = shapely.to_wkt(shape, trim=True, rounding_precision=7)
@@ -57,7 +57,7 @@ def _described(name: str | None, shape: shapely.Geometry, planar: bool) -> Regio
 
 
 def _area(shape: shapely.Geometry, planar: bool) -> str:
-    """Return the area: on the sphere that of the map which keeps areas, x along and sin y up."""
+    """Return the area; on the sphere, by the equal-area projection with x along and sin y up."""
     if planar:
         return f"{shape.area:.4g} square units"
     flat = shapely.transform(shape, _equal_areas)
@@ -65,6 +65,6 @@ def _area(shape: shapely.Geometry, planar: bool) -> str:
 
 
 def _equal_areas(places: Array) -> Array:
-    """Return degrees, float64 (n, 2), as places on a map in metres on which areas are those of the sphere."""
+    """Project degrees, float64 (n, 2), to metres in an equal-area projection of the sphere."""
     lon, lat = np.radians(places).T
     return np.column_stack([EARTH_M * lon, EARTH_M * np.sin(lat)])

@@ -1,4 +1,4 @@
-"""What the columns of a select list hold, for those who show them: lengths, names and shapes of regions."""
+"""The meaning of select-list columns for display: lengths, names of regions, and shapes of regions."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def _is_length(value: Expr) -> bool:
 
 
 def region_in(spec: BoundQuery) -> tuple[int, int] | None:
-    """Return the position of the first column of `REGION(zones)`, and the id of the set; None without one."""
+    """Return the position of the first `REGION(zones)` column, and the id of the set; None without one."""
     found = ((place, value.area) for place, value in _values(spec) if isinstance(value, RegionOfExpr))
     return next(found, None)
 
 
 def region_group(spec: BoundQuery) -> tuple[int, int] | None:
-    """Return the position of the first `REGION(zones)` of GROUP BY, and the id of the set; None for none."""
+    """Return the position of the first `REGION(zones)` in GROUP BY and the set's id; None without one."""
     groups = () if spec.aggregates is None else spec.aggregates.groups
     found = (
         (place, group.value.area)
@@ -50,7 +50,7 @@ def region_group(spec: BoundQuery) -> tuple[int, int] | None:
 
 
 def _values(spec: BoundQuery) -> Iterator[tuple[int, Expr]]:
-    """Yield the positions of columns, and the expressions over records that have their unit."""
+    """Yield the positions of columns, each with the expression over records that determines its unit."""
     if spec.aggregates is None:
         yield from ((place, column.value) for place, column in enumerate(spec.select))
         return
@@ -68,7 +68,7 @@ def _values(spec: BoundQuery) -> Iterator[tuple[int, Expr]]:
 
 
 def member_shapes(db: ControlDb, area: int) -> Mapping[str, bytes]:
-    """Return the geometries of a set's members as GeoJSON texts, by name; the set may have been dropped."""
+    """Return the geometries of a set's members as GeoJSON texts by name, even if the set has been dropped."""
     import shapely  # this and pyarrow take a while to load
 
     from stqsh.spec.chunk import unpack

@@ -37,7 +37,7 @@ def answer(
     stream: StreamSpec,
     kept: SnapshotCache | None,
 ) -> SnapshotResult:
-    """Return the answer on the slots' states; raise `NotPublishedError` if they lack what it needs."""
+    """Return the answer from the slots' states; raise `NotPublishedError` if the states are insufficient."""
     spec, place = placed(states, spec)
     shares = asked.shares(states, spec, stream, place, kept)
     clock = states[0].clock
@@ -48,13 +48,13 @@ def answer(
 def count_asked(
     asked: AskedSlots, states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec
 ) -> AskedCount:
-    """Return how many slots `answer` asks."""
+    """Return how many slots `answer` queries."""
     spec, place = placed(states, spec)
     return asked.count(states, spec, stream, place)
 
 
 def planned(states: list[SlotState], spec: SnapshotSpec, kept: SnapshotCache) -> list[Usage]:
-    """Return how a snapshot would be answered from what is kept, for each slot that is not scanned."""
+    """Return, for each slot that need not be scanned, how the cache would answer a snapshot."""
     spec, place = placed(states, spec)
     selections = ((state, selection_of(state, spec, place)) for state in states)
     found = (kept.planned(state, one) for state, one in selections if one is not None)
@@ -74,7 +74,7 @@ def measures(states: list[SlotState], spec: BoundQuery) -> list[QueryMeasure]:
 
 
 def placed(states: list[SlotState], spec: Bound) -> tuple[Bound, Place | None]:
-    """Return a query whose moving regions are where their focal objects are, and its own region's centre.
+    """Place a query's moving regions at their focal objects; return it with the centre of its own region.
 
     Raises:
         NotPublishedError: a table or an area is unknown.
@@ -90,7 +90,7 @@ def placed(states: list[SlotState], spec: Bound) -> tuple[Bound, Place | None]:
 def merged(
     shares: Sequence[pa.RecordBatch], spec: SnapshotSpec, stream: StreamSpec, progress: Progress
 ) -> SnapshotResult:
-    """Return the answer that shares make; raise `FunctionError` if a function of the user failed."""
+    """Merge shares into an answer; raise `FunctionError` if a user's function failed."""
     _check_functions(shares)
     table = whole(shares or [nothing(stream, spec)], spec)
     return SnapshotResult(table, progress.step, progress.at_us())
@@ -109,9 +109,9 @@ def frequent_values(
 
 
 class OfferedValues(NamedTuple):
-    """Values of a column that begin with a prefix, `most` at most.
+    """Values of a column that begin with a prefix, at most `most`.
 
-    Of the key these are the first ones in its order, of another column the most frequent texts.
+    For the key these are the first ones in its order, for another column the most frequent texts.
     """
 
     column: str
@@ -119,7 +119,7 @@ class OfferedValues(NamedTuple):
     most: int
 
     def question(self, stream: StreamSpec) -> SnapshotSpec:
-        """Return the snapshot that asks for them."""
+        """Return the snapshot that selects these values."""
         if self.column == stream.key:
             return _snapshot(stream, self.prefix, self.most)
         name = _quoted(self.column)
@@ -127,7 +127,7 @@ class OfferedValues(NamedTuple):
         return _bound(f"{start} GROUP BY {name} ORDER BY COUNT(*) DESC, {name} LIMIT {self.most}", stream)
 
     def found(self, shares: Sequence[pa.RecordBatch], stream: StreamSpec) -> tuple[str, ...]:
-        """Return them from the slots' shares of the answer."""
+        """Extract the values from the slots' shares of the answer."""
         spec = self.question(stream)
         found = whole(shares or [nothing(stream, spec)], spec).column(0).to_pylist()
         texts = map(str, found) if self.column == stream.key else filter(None, found)
@@ -148,7 +148,7 @@ def _snapshot(stream: StreamSpec, prefix: str, most: int) -> SnapshotSpec:
 
 
 def _beginning(column: str, prefix: str) -> str:
-    """Return the WHERE for values that begin with a prefix; "" where LIKE would take it for a pattern."""
+    """Return the WHERE clause for a prefix; "" if LIKE would read the prefix as a pattern."""
     if not prefix or set(prefix) & set("%_\\"):
         return ""
     return f" WHERE {column} LIKE '" + prefix.replace("'", "''") + "%'"

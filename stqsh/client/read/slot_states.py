@@ -1,4 +1,4 @@
-"""The states of a session's slots, as its engine has published them on this host."""
+"""The states of a session's slots that its engine has published on this host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SlotStates:
-    """The published states of one session; for one thread at a time."""
+    """The published states of one session. Not thread-safe."""
 
     def __init__(self, link: Connection) -> None:
         self._link = link
@@ -27,15 +27,15 @@ class SlotStates:
     def read(
         self, use: Callable[[list[SlotState]], T], patience_s: Callable[[], float], least: int = 0
     ) -> T | None:
-        """Return the result of `use` on all slots' states at one step; None without states.
+        """Return the result of `use` on all slots' states at one step; None if there are no states.
 
         There are none if no engine has run on this host, if the slots are in the executors of a cluster, or
         if they do not become available in time.
 
         Args:
-            use: must not keep the states; it may raise `NotPublishedError` for states that do not suffice.
+            use: must not keep the states; may raise `NotPublishedError` if the states are insufficient.
             patience_s: returns how long to wait for a batch under way; called only if waiting is needed.
-            least: the step, or a later one.
+            least: the earliest acceptable step.
         """
         engine = self._link.engine_info()
         if engine is not None and engine.cluster:

@@ -1,12 +1,11 @@
-"""Snapshot SELECTs of a client: answered from the published state, else through the control log.
+"""Snapshot SELECTs of a client: answered from the published state, or else through the control log.
 
-On the engine's host the answer is read directly from the slots' arrays (architecture.md), without
-the engine's help; only a batch under way is waited for. Of a cluster the engine
-asks the executors that have the slots (`stqsh.engine.operators.located_snapshots`), as soon, and without a
-batch. If there is no such state
-(another host, a restart, a region that the slots do not know yet) the question goes into the control
-log, the next batch carries it to the slots, and the answer is returned as a file. The same two functions of
-`stqsh.core.snapshots.select` make the answer either way.
+On the engine's host the answer is read directly from the slots' arrays (architecture.md), without the engine;
+the client waits only for a batch under way. On a cluster the engine queries the executors that hold the slots
+(`stqsh.engine.operators.located_snapshots`), which is as fast and needs no batch. If there is no such state
+(another host, a restart, a region that the slots do not have yet), the question is appended to the control
+log, the next batch takes it to the slots, and the answer is returned as a file. Both ways use the same two
+functions of `stqsh.core.snapshots.select`.
 """
 
 from __future__ import annotations
@@ -59,15 +58,15 @@ _REMEMBERED = 1000
 PATIENCE_S = 10.0
 """How long to wait for a batch under way before the question goes through the log."""
 LOCATED_S = 15.0
-"""How long to wait for the engine of a cluster, which waits for a batch under way, too."""
+"""How long to wait for the engine of a cluster, which itself waits for a batch under way."""
 ASK_POLL_S = 0.002
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotResult:
-    """The rows of a snapshot, and the step after which they were true (0: before the first).
+    """The rows of a snapshot, and the step whose state they show (0: before the first).
 
-    `archive` is what was read of the stream's archive, None for an answer from what is kept only.
+    `archive` describes the archive files that were read; None if the answer came from kept events only.
     """
 
     table: pa.Table
@@ -77,9 +76,9 @@ class SnapshotResult:
 
 
 class SnapshotReader:
-    """Asks for snapshots on behalf of one client.
+    """Answers the snapshots of one client.
 
-    `direct` says whether the published state may be read; a test and a measurement of the log turn it off.
+    `direct` is whether the published state may be read; a test and a measurement of the log turn it off.
     """
 
     def __init__(self, link: Connection, profile: Profile | None = None, *, direct: bool = True) -> None:
@@ -91,7 +90,7 @@ class SnapshotReader:
 
     @property
     def asked(self) -> AskedSlots:
-        """What finds the slots to look at."""
+        """The chooser of the slots to query."""
         from stqsh.client.read.asked_slots import AskedSlots  # numba
 
         if self._asked is None:
@@ -99,7 +98,7 @@ class SnapshotReader:
         return self._asked
 
     def bound(self, statement: Select, view: SessionCatalogue) -> tuple[SnapshotSpec, StreamSpec]:
-        """Return the spec of a SELECT and that of its stream; cached while log and views are the same."""
+        """Return the specs of a SELECT and its stream; cached until log, views or functions change."""
         db = self._link.db
         version = last_seq(db), get_meta(db, VIEWS), get_meta(db, FUNCTION_CHANGES)
         known = self._bound.get(statement.text)
@@ -122,7 +121,7 @@ class SnapshotReader:
         Raises:
             EngineDeadError: the engine is needed and dies.
             SourceError: a stream cannot be read.
-            ArchiveReadError: a file of the archive is gone or damaged.
+            ArchiveReadError: a file of the archive is missing or damaged.
         """
         from stqsh.client.read.slot_answers import answer, merged
 
@@ -139,7 +138,7 @@ class SnapshotReader:
         return merged(shares, spec, stream, progress)
 
     def _ask_past(self, spec: SnapshotSpec, stream: StreamSpec, step: int) -> SnapshotResult:
-        """Answer a snapshot of the past, from the slots and the archive. Raises as `ask` does."""
+        """Answer a snapshot of the past from the slots and the archive. Raises as `ask` does."""
         from stqsh.client.read.past import archived_shares
         from stqsh.client.read.slot_answers import merged
 
@@ -156,9 +155,9 @@ class SnapshotReader:
         return remote_slots(self._link, *self._shares(spec, step), spec) if found is None else found
 
     def kept(self) -> SnapshotCache:
-        """Return what this client keeps for snapshots of events.
+        """Return this client's cache for snapshots of events.
 
-        It is within `cache.views` and `cache.objects`.
+        Its size is limited by `cache.views` and `cache.objects`.
         """
         from stqsh.core.views.snapshot_cache import SnapshotCache
 
@@ -171,7 +170,7 @@ class SnapshotReader:
         return self._kept
 
     def planned(self, spec: SnapshotSpec) -> Usage | None:
-        """Return how a snapshot would be answered from what is kept, over all slots; None for a scan."""
+        """Return how the cache would answer a snapshot, over all slots; None if the slots must be scanned."""
         from stqsh.client.read.slot_answers import planned
 
         if spec.past:
@@ -183,7 +182,7 @@ class SnapshotReader:
         return reduce(lambda one, other: one.plus(other), found)
 
     def count_asked(self, spec: SnapshotSpec, stream: StreamSpec) -> AskedCount | None:
-        """Return how many slots a snapshot asks; None before the first step, and where it asks by the log."""
+        """Return how many slots a snapshot queries; None before the first step, and if it goes by the log."""
         from stqsh.client.read.slot_answers import count_asked
 
         step = self._link.progress().step
@@ -206,7 +205,7 @@ class SnapshotReader:
         return total(found)
 
     def analyse(self, spec: SnapshotSpec, stream: StreamSpec) -> tuple[OperatorRun, ...]:
-        """Answer a snapshot, and return what each operator did, the whole answer last.
+        """Answer a snapshot, and return the work of each operator, the whole answer last.
 
         Raises:
             NotSupportedError: the slots' state is not on this host.
@@ -227,33 +226,33 @@ class SnapshotReader:
         return found
 
     def read(self, use: Callable[[list[SlotState]], T], step: int) -> T | None:
-        """Return the result of `use` on all slots' states at one step, or None without states.
+        """Return the result of `use` on all slots' states at one step, or None if there are no states.
 
-        The step is `step` or a later one. `use` may raise `NotPublishedError` for states that do not suffice.
+        The step is `step` or later. `use` may raise `NotPublishedError` if the states are insufficient.
         """
         if not self.direct:
             return None
-        # Without an engine, states that are missing will not appear.
+        # Without an engine, missing states will never appear.
         return self._states.read(
             use, lambda: PATIENCE_S if is_alive(read_engine(self._link.home)) else 0.0, step
         )
 
     def _shares(self, spec: SnapshotSpec, least: int) -> tuple[list[pa.RecordBatch], Progress]:
-        """Return the slots' shares of an answer and its step: from where they are, else through the log."""
+        """Return the slots' shares of an answer and its step: from the executors, or else through the log."""
         found = self.located(spec, least) if self.direct else None
         return self._answer_by_log(spec) if found is None else found
 
     def located(
         self, spec: SnapshotSpec, least: int = 0, patience_s: float = LOCATED_S
     ) -> tuple[list[pa.RecordBatch], Progress] | None:
-        """Ask the slots in the executors of a cluster, without a batch.
+        """Query the slots in the executors of a cluster, without a batch.
 
-        The result is their shares of the answer, and its step. It is None where they cannot say, and on one
+        Return their shares of the answer and its step; None if they cannot answer, and on a single
         machine.
 
         Args:
             spec: the snapshot.
-            least: the step, or a later one.
+            least: the earliest acceptable step.
             patience_s: how long to wait for the answer.
         """
         from stqsh.storage.snapshot_answers import put_ask, read_answer, take_answer, withdraw_ask  # pyarrow
@@ -273,7 +272,7 @@ class SnapshotReader:
         return None
 
     def _answer_by_log(self, spec: SnapshotSpec) -> tuple[list[pa.RecordBatch], Progress]:
-        """Ask through the control log, and wait for the slots' shares of the answer and their step."""
+        """Query the slots through the control log; wait for their shares of the answer and its step."""
         from stqsh.storage.snapshot_answers import read_answer, take_answer  # pyarrow
 
         row = append(self._link.db, SnapshotAsked(spec))
@@ -297,7 +296,7 @@ def _decoded(shares: list[pa.RecordBatch]) -> list[QueryMeasure]:
 
 
 def _measurement(spec: BoundQuery) -> SnapshotSpec:
-    """Return the question for the cost of a query or a snapshot, in the log's form."""
+    """Return the log's request for the cost of a query or a snapshot."""
     if isinstance(spec, SnapshotSpec):
         return replace(spec, measure=0)
     return SnapshotSpec(

@@ -1,4 +1,4 @@
-"""Regions and expressions of bound queries in words, for people."""
+"""Readable texts for the regions and expressions of bound queries."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _numbers(values: Iterable[float]) -> str:
 
 
 def expression_text(expr: Expr) -> str:  # noqa: PLR0911, PLR0912  # one for each node
-    """Return an expression in a readable form close to STQL; operands that are not names in brackets."""
+    """Return an expression in a readable form close to STQL, with brackets around operands except names."""
     match expr:
         case ColumnExpr(name):
             return name

@@ -1,4 +1,4 @@
-"""Waiting for a stream's records: for the first, and for those that the same client has put in."""
+"""Wait for a stream's records: for its first, and for those that the same client has inserted."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from stqsh.storage.layouts import PLAYING
 from stqsh.storage.rows import Progress
 
 Tell = Callable[[Progress], None]
-"""Is called with the progress at each poll."""
+"""Called with the progress at each poll."""
 
 
 def is_about_to_play(link: Connection, stream: StreamSpec) -> bool:
-    """Return whether a stream plays but no step has included it yet: it would wrongly look empty."""
+    """Return whether a stream plays but no step has included it yet, so that it would wrongly look empty."""
     return link.progress().seq < stream.id and _plays(link.db, stream.id)
 
 
 def wait_for_first(link: Connection, stream: StreamSpec, tell: Tell | None = None) -> None:
-    """Wait until a stream that plays has begun, or is paused or dropped instead.
+    """Wait until a playing stream has begun, or has been paused or dropped.
 
     Raises:
         EngineDeadError: the engine dies.
@@ -38,9 +38,9 @@ def wait_for_first(link: Connection, stream: StreamSpec, tell: Tell | None = Non
 def wait_for_inserted(
     link: Connection, stream: StreamSpec, seconds: float = inf, tell: Tell | None = None
 ) -> bool:
-    """Wait until a stream that plays has taken what this client has put into it; return whether it has.
+    """Wait until a playing stream has consumed this client's inserts; return whether it has.
 
-    It waits for `seconds` at most.
+    Wait for at most `seconds`.
 
     Raises:
         EngineDeadError: the engine dies.

@@ -1,4 +1,4 @@
-"""Follow queries: updates as the engine delivers them, and a TAIL that begins with the answer."""
+"""Follow queries: read updates as the engine delivers them; a TAIL begins with the current answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stqsh.storage.update_log.reader import Keep, UpdateLog
 
 OnIdle = Callable[[Progress], None]
-"""Called with the engine's progress at each poll, so that the terminal can show that it lives."""
+"""Called with the engine's progress at each poll, so that the terminal can show activity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class TailOptions:
         only: +1 or -1 for one kind of update.
         where: a bound condition on the columns of the stream and of a joined table, and DISTANCE.
         limit: the maximum number of rows.
-        from_us: the time from which on updates are shown: of the tick that holds it.
-        since_us: how far back from the last step they begin. Without `from_step`, `from_us` and `since_us`
-            there are the current answer and new updates.
+        from_us: the time from which updates are shown, starting with the tick that contains it.
+        since_us: how far before the last step updates begin. Without `from_step`, `from_us` and `since_us`,
+            the current answer and new updates are shown.
     """
 
     from_step: int | None = None
@@ -55,11 +55,11 @@ class TailOptions:
         return self.from_step is None and self.from_us is None and self.since_us is None
 
     def first_step(self, start: Progress) -> int | None:
-        """Return the first step that is asked for, None for the one after the last."""
+        """Return the first requested step; None for the step after the last one."""
         after = self.from_us
         if self.since_us is not None:
             at_us = start.at_us()
-            # The border itself is out, as in `ts > NOW - 10 min`.
+            # The boundary itself is excluded, as in `ts > NOW - 10 min`.
             after = None if at_us is None else at_us - self.since_us + (start.tick_us or 0)
         if after is None or start.base_tick is None or start.tick_us is None:
             return self.from_step if self.is_from_now else self.from_step or 0
@@ -69,7 +69,7 @@ class TailOptions:
 class UpdateReader:
     """Reads the update log after batch `after`; `keep` selects queries (all of them by default).
 
-    As a context, it protects what it has not read yet from being folded.
+    As a context manager, it protects unread updates from being folded.
     """
 
     def __init__(self, link: Connection, after: int, keep: Keep | None = None) -> None:
@@ -114,7 +114,7 @@ class UpdateReader:
             self._lease.advance(self.after)
 
     def base(self) -> CompactedBase:
-        """Return how far the log is folded."""
+        """Return how far the log is folded: the last folded batch and step."""
         return read_base(self._link.db)
 
     def answer_at(self, query: QueryRow, step: int, up_to: int) -> pa.Table | None:
@@ -149,10 +149,11 @@ class _Occurring(Mapping[int, QueryRow]):
 class Subscription:
     """The outcome of TAIL and SUBSCRIBE: an iterator over marks and updates of one query.
 
-    It begins with the current answer between two `SnapshotMark`s, and ends when the query has ended
-    or was dropped, when `limit` rows are out, or, with `until_idle` (scripts), when no step is due.
-    `close` drops the query if it is `temporary`; leaving it otherwise changes nothing. `on_notice` is called
-    with a text if the answer is not exact, or the query has not begun; `accuracy_text` is the current one.
+    It begins with the current answer between two `SnapshotMark`s. It ends when the query has ended or was
+    dropped, when `limit` rows have been yielded, or, with `until_idle` (scripts), when no step is due.
+    `close` drops the query if it is `temporary`; otherwise it has no effect on the query. `on_notice` is
+    called with a text if the answer is not exact or the query has not begun; `accuracy_text` is the current
+    text.
     """
 
     query: QueryRow
@@ -186,7 +187,7 @@ class Subscription:
         return wait_for_begin(self.link, self.query, self.on_idle, lambda: self._closed)
 
     def _first_step(self, start: Progress, folded: int) -> int:
-        """Return the first step whose updates are shown; those up to `folded` are not kept one by one."""
+        """Return the first step whose updates are shown; up to `folded` there are no individual updates."""
         asked = self.options.first_step(start)
         if asked is None:
             return start.step + 1
@@ -217,7 +218,7 @@ class Subscription:
             self.on_notice(f"{self.query.name}: {notice}")
 
     def close(self) -> None:
-        """Leave the query, and drop it if it is temporary."""
+        """Stop following the query, and drop it if it is temporary."""
         if self._closed:
             return
         self._closed = True
@@ -239,7 +240,7 @@ class Subscription:
             over = self._is_over(progress)
             for updates in reader.poll(self.link.progress().batch if over else progress.batch):
                 yield from self._show(updates, first)
-                if self._full():  # the rest of a long log is not read
+                if self._full():  # do not read the rest of a long log
                     return
             self._look()
             if over:
@@ -280,7 +281,7 @@ def wait_for_begin(
     on_idle: OnIdle | None = None,
     is_closed: Callable[[], bool] = lambda: False,
 ) -> Progress:
-    """Wait for the step with which a new query begins, if any is due: its answer is empty before."""
+    """Wait for the step with which a new query begins, if one is due: the answer is empty before it."""
     looks = link.watch()
     progress = next(looks)
     while progress.seq < query.seq and not is_closed() and not _is_idle(link, progress, query):
@@ -291,14 +292,14 @@ def wait_for_begin(
 
 
 def _waits_for_step(link: Connection, progress: Progress, query: QueryRow) -> bool:
-    """Return whether a query begins with the next step, and none is due."""
+    """Return whether a query begins with the next step but no step is due."""
     return progress.seq < query.seq and _is_idle(link, progress, query)
 
 
 def _is_idle(link: Connection, progress: Progress, query: QueryRow) -> bool:
     """Return whether no step is due: no RUN is open and no stream plays.
 
-    What has ended may be what played before the last PLAY; live streams have a step after that.
+    An end in the progress may date from before the last PLAY; live streams have a step after that.
     """
     last = dict(link.db.query(f"SELECT kind, max(seq) FROM log WHERE {PLAYING} GROUP BY kind"))
     run, play, pause = (last.get(kind, 0) for kind in ("run", "play", "pause"))

@@ -1,4 +1,4 @@
-"""Whether a region was meant with its axes swapped: it misses a stream's data, and then would not."""
+"""Detect swapped axes: the region misses a stream's data, but would not with its axes swapped."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from stqsh.spec.region import CircleSpec, NearestSpec, PolygonSpec, RectangleSpe
 from stqsh.spec.source_facts import SourceFacts, extent_text
 from stqsh.spec.stream import Bounds
 
-#: The metres in a degree of latitude.
+#: Metres per degree of latitude.
 _DEGREE_M = 111_195.0
 
 
 def swapped_remark(region: Region, facts: SourceFacts) -> str:
-    """Return that a region misses all data but would meet them with its axes swapped, else "".
+    """Return a remark if a region misses all data but would meet them with its axes swapped, else "".
 
     >>> facts = SourceFacts(1, extent=(9.9, 49.9, 10.1, 50.1))
     >>> swapped_remark(RectangleSpec(9.95, 49.95, 10, 50), facts)
@@ -35,7 +35,7 @@ def swapped_remark(region: Region, facts: SourceFacts) -> str:
 
 
 def _box(region: Region, is_planar: bool) -> Bounds | None:
-    """Return x1, y1, x2, y2 around a region that stands still; None for others."""
+    """Return the bounds x1, y1, x2, y2 of a stationary region; None for others."""
     match region:
         case RectangleSpec():
             return region.box
@@ -52,7 +52,7 @@ def _box(region: Region, is_planar: bool) -> Bounds | None:
 
 
 def meet(one: Bounds, other: Bounds) -> bool:
-    """Return whether two boxes share a place; one over the 180th meridian meets all."""
+    """Return whether two boxes intersect; one across the 180th meridian intersects all."""
     if one[0] > one[2]:
         return True
     return one[0] <= other[2] and other[0] <= one[2] and one[1] <= other[3] and other[1] <= one[3]

@@ -1,4 +1,4 @@
-"""The outcome of WATCH: the current answers of some queries, kept from the update log, and their updates."""
+"""The outcome of WATCH: the current answers of some queries, folded from the log, and their updates."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class AnswerState:
     """A query's answer after a step.
 
     Attributes:
-        answer: its rows in order of arrival, the latest last; None while it never had any.
-        sent: updates by step, of the last `answer_fold.STEPS_KEPT` steps that sent any.
-        total: updates of all steps.
-        accuracy: in words, "" if the answer is exact.
+        answer: its rows in order of arrival, the latest last; None if it never had any.
+        sent: the number of updates by step, of the last `answer_fold.STEPS_KEPT` steps with updates.
+        total: the number of updates of all steps.
+        accuracy: the accuracy as a text, "" if the answer is exact.
     """
 
     query: QueryRow
@@ -51,7 +51,7 @@ class WatchFeed:
     link: Connection = field(repr=False)
 
     def standings(self) -> Iterator[tuple[Progress, tuple[AnswerState, ...]]]:
-        """Yield the current answers, after each batch and every `LOOK_EVERY_S`, without end; for one thread.
+        """Yield the current answers after each batch and every `LOOK_EVERY_S`, without end. Not thread-safe.
 
         Raises:
             EngineDeadError: the engine has died.

@@ -1,4 +1,4 @@
-"""Whether streams play, at which pace, and what they wait for, in words."""
+"""Describe whether streams play, at which pace, and what they wait for."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from stqsh.storage.rows import Progress, StreamRow, StreamStatus
 from stqsh.units import format_age
 
 SAID_S = 10.0
-"""For how long it is said, in seconds of the wall clock, that a stretch without records was skipped."""
+"""How long the skip of a stretch without records is reported, in seconds of the wall clock."""
 _SHORT_S = 2.0
-"""A wait for the next record, in seconds of the wall clock, that is not worth saying."""
+"""Waits for the next record up to this long, in seconds of the wall clock, are not reported."""
 
 
 @dataclass(frozen=True)
 class PlayOrders:
-    """What is to play.
+    """The play orders in force.
 
     Attributes:
         last: the last PLAY or PAUSE of each stream, by id.
-        pace: that of all streams that play, which is the last PLAY's; None for full speed.
+        pace: the pace of all playing streams, set by the last PLAY; None for full speed.
     """
 
     last: dict[int, StreamPlayed | StreamPaused]
@@ -32,7 +32,7 @@ class PlayOrders:
 
     @staticmethod
     def of(link: Connection) -> PlayOrders:
-        """Read them from the session's log."""
+        """Read the play orders from the session's log."""
         last: dict[int, StreamPlayed | StreamPaused] = {}
         pace: str | float | None = None
         for _, entry in entries_after(link.db, 0, ("play", "pause")):
@@ -48,18 +48,18 @@ class PlayOrders:
         return "at full speed" if self.pace is None else f"at {self.pace:.12g}x"
 
     def plays(self, stream: StreamRow) -> bool:
-        """Return whether a stream is to play."""
+        """Return whether the last order for a stream is PLAY."""
         return isinstance(self.last.get(stream.id), StreamPlayed)
 
     def text(self, stream: StreamRow) -> str:
-        """Return whether a stream plays, such as `playing at 600x` or `paused`."""
+        """Describe whether a stream plays, such as `playing at 600x` or `paused`."""
         if self.plays(stream):
             return "playing" if stream.spec.is_live else f"playing {self.pace_text}"
         return "paused" if stream.id in self.last else "standing still"
 
 
 def activity(link: Connection, progress: Progress) -> str:
-    """Return whether steps are being taken, such as `playing at 600x; next record in 9 s`."""
+    """Describe whether the session advances, such as `playing at 600x; next record in 9 s`."""
     if _is_running(link, progress):
         return "running"
     if progress.ended:
@@ -75,7 +75,7 @@ def activity(link: Connection, progress: Progress) -> str:
 
 
 def stream_activities(link: Connection, progress: Progress) -> dict[int, str]:
-    """Return for each stream, by id, whether it plays and at which pace, or that it is at its end."""
+    """Describe each stream, by id: whether it plays and at which pace, or that it has ended."""
     statuses, orders = stream_statuses(link.db), PlayOrders.of(link)
     is_running = _is_running(link, progress)
     found = {}
@@ -88,7 +88,7 @@ def stream_activities(link: Connection, progress: Progress) -> dict[int, str]:
 
 
 def play_text(link: Connection, stream: StreamRow) -> str:
-    """Return what a PLAY that is in the log does: `stream taxis plays at 600x`."""
+    """Describe the effect of a logged PLAY: `stream taxis plays at 600x`."""
     if stream.spec.is_live:
         return f"stream {stream.name} plays"
     orders, playback = PlayOrders.of(link), link.progress().stats.playback
@@ -99,7 +99,7 @@ def play_text(link: Connection, stream: StreamRow) -> str:
 
 
 def wait_text(progress: Progress) -> str:
-    """Return what a PLAY waits for, or that it has just skipped a stretch without records; else ""."""
+    """Return what a playing session waits for, or that it just skipped a stretch without records; else ""."""
     playback, tick_us = progress.stats.playback, progress.tick_us
     if playback is None or tick_us is None or not progress.stats.playing or progress.stats.running:
         return ""
@@ -117,6 +117,6 @@ def _is_at_end(progress: Progress, stream: StreamRow, status: StreamStatus | Non
 
 
 def _is_running(link: Connection, progress: Progress) -> bool:
-    """Return whether a RUN is under way, or waits for the engine."""
+    """Return whether a RUN is under way or waits for the engine."""
     [(last,)] = link.db.query("SELECT coalesce(max(seq), 0) FROM log WHERE kind = 'run'")
     return int(last) > progress.run_done

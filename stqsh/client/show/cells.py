@@ -1,4 +1,4 @@
-"""SHOW CELLS: how many objects the slots count in each cell (CheetahGIS's metadata, section V-C)."""
+"""SHOW CELLS: the number of objects in each cell of each slot (CheetahGIS's metadata, section V-C)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.storage.catalogue import live_streams
 
 MOST_CELLS = 1_000
-"""The most cells that are shown of a stream: the fullest ones."""
+"""The maximum number of cells shown of a stream: the fullest ones."""
 _COLUMNS = ("stream", "slot", "x1", "y1", "x2", "y2", "count", "records since")
 _Found: TypeAlias = tuple[int, CountedCell]
 

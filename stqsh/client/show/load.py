@@ -1,4 +1,4 @@
-"""SHOW LOAD and SHOW CACHE: what streams that RETAIN SIGNIFICANT hold, and the effect on queries."""
+"""SHOW LOAD and SHOW CACHE: the objects kept with RETAIN SIGNIFICANT, and the effect on queries."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from stqsh.storage.shedding_orders import MemorySettings, memory_settings, stand
 from stqsh.units import format_size
 
 Items: TypeAlias = "dict[str, str | float | None]"
-"""Items and their values, in the order in which they are shown."""
+"""Items and their values, in display order."""
 SLOT_COLUMNS = ("slot", "objects", "bytes", "shadow", "locked", "approximate", "least accuracy")
 CACHE_COLUMNS = ("query", "area", "cache area", "+ %", "inside", "cached", "shed", "expected", "accuracy")
-"""Narrow enough for a terminal of 80 columns; SHOW QUERIES has the regions themselves."""
+"""The columns fit a terminal of 80 columns; SHOW QUERIES has the regions themselves."""
 _KM2 = 1e6
 """m² in a km²."""
 _BUCKETS = (1, 2, 3, 4, 8, 16, 32, 63)
-"""The upper bounds of a histogram's groups; the last group has none."""
+"""The upper bounds of a histogram's groups; the last group has no bound."""
 _NOBODY = {"streams": "none is to RETAIN SIGNIFICANT: every object is kept"}
 
 
 def show_load(link: Connection, profile: Profile) -> Iterator[Rows | Message]:
-    """Yield SHOW LOAD: budget, orders and accuracy, one item a row; then the load of each slot and of all.
+    """Yield SHOW LOAD: budget, orders and accuracy, one item per row; then the load of each slot and of all.
 
-    The last is a sentence on what exact answers need, what is allowed, and what that costs.
+    The last outcome is a sentence about what exact answers need, what is allowed, and what that costs.
     """
     stats = link.progress().stats
     wished, memory = memory_settings(session_settings(link.db, profile)), stats.memory
@@ -61,34 +61,34 @@ def show_load(link: Connection, profile: Profile) -> Iterator[Rows | Message]:
 
 
 def _ordered(wished: MemorySettings, memory: MemoryStats | None) -> Items:
-    """Return what the settings ask for and the orders that pursue it, without what does not apply."""
+    """Return the requested settings and the current orders that implement them, if applicable."""
     found: Items = {"shedding": wished.mode}
     if wished.budget is not None and wished.target is not None:
         size = format_size if wished.in_bytes else math.floor
         found |= {"budget": size(wished.budget), "target": size(wished.target)}
     if memory is not None:
         found |= {name: getattr(memory, name) for name in ("k", "factor", "cache", "area")}
-        if memory.part < 1:  # objects with more references are all kept, the others all dropped
+        if memory.part < 1:  # all objects with more references are kept, all with fewer are dropped
             found[f"dropped of count {memory.k - 1}"] = f"{100 * memory.part:.0f} %"
     return found
 
 
 def _coming(standing: SheddingOrder, memory: MemoryStats) -> Items:
-    """Return the orders that slots get with the next batch, if they differ from the current ones."""
+    """Return the orders that take effect with the next batch, if they differ from the current ones."""
     orders = {name: getattr(standing, name) for name in ("k", "part", "factor", "cache", "area")}
     new = [f"{name} {value:g}" for name, value in orders.items() if getattr(memory, name) != value]
     return {"with the next batch": ", ".join(new)} if new else {}
 
 
 def _by_query(link: Connection, memory: MemoryStats, reported: Sequence[StreamMemory]) -> Items:
-    """Return how many active queries over significant streams are locked or approximate, and how accurate.
+    """Return how many active queries over significant streams are locked or approximate, and their accuracy.
 
-    If the slots' state cannot be read, these are their last reports.
+    If the slots' state cannot be read, use the slots' last reports.
 
     Args:
         link: the client's connection.
-        memory: of the progress.
-        reported: of the progress's slots.
+        memory: the memory statistics of the progress.
+        reported: the reports of the progress's slots.
     """
     streams = {stream.id for stream in live_streams(link.db) if stream.spec.is_significant}
     active = [query for query in live_queries(link.db) if query.state == "active"]
@@ -109,7 +109,7 @@ def _by_query(link: Connection, memory: MemoryStats, reported: Sequence[StreamMe
 
 
 def _last_known(link: Connection, memory: MemoryStats, reported: Sequence[StreamMemory]) -> Items:
-    """Return the slots' reports on their queries with their last batch: at least that many are locked."""
+    """Return the slots' reports of the last batch; the number of locked queries is a lower bound."""
     return {
         "locked": max(one.locked for one in reported),
         "approximate": memory.approximate,
@@ -139,7 +139,7 @@ def _histogram(reported: Iterable[StreamMemory]) -> str:
 
 
 def histogram_text(counts: Sequence[int]) -> str:
-    """Return S in short, objects by the number of their queries: `1: 300, 2: 120, 5-8: 31, 64+: 7`."""
+    """Return S, objects by number of their queries, as short text: `1: 300, 2: 120, 5-8: 31, 64+: 7`."""
     shown, first = [], 1
     for last in (*_BUCKETS, len(counts)):
         count = sum(counts[first - 1 : last])
@@ -150,9 +150,9 @@ def histogram_text(counts: Sequence[int]) -> str:
 
 
 def show_cache(link: Connection, profile: Profile) -> Iterator[Rows | Message]:
-    """Yield SHOW CACHE: what is kept in and around each query's region on significant streams, and notes.
+    """Yield SHOW CACHE: the objects kept in and around each query's region on significant streams, and notes.
 
-    The last is a sentence on all of them.
+    The last outcome is a sentence about all of them.
     """
     del profile
     streams = {stream.id: stream for stream in live_streams(link.db) if stream.spec.is_significant}
@@ -176,7 +176,7 @@ def show_cache(link: Connection, profile: Profile) -> Iterator[Rows | Message]:
 
 
 def _cache_sentence(tallies: Sequence[QueryTally]) -> str:
-    """Return what the regions of all queries hold, what is kept around them, and what was dropped."""
+    """Summarize the objects in the regions of all queries, those kept around them, and those dropped."""
     inside, cached, shed = (
         sum(getattr(one, name) for one in tallies) for name in ("inside", "cached", "shed")
     )
@@ -203,6 +203,6 @@ def _cache_row(query: QueryRow, accuracy: Accuracy, unit: float) -> tuple[Any, .
         *(rounded(tally.area / unit), rounded(tally.cache_area / unit), rounded(overhead)),
         *(tally.inside, tally.cached, tally.shed),
         rounded(accuracy.expected),
-        # The objects that a small cache has dropped cannot be counted any more.
+        # The objects that a reduced cache has dropped can no longer be counted.
         rounded(tally.share) if tally.share < 1 or accuracy.expected >= 1 else None,
     )

@@ -1,8 +1,8 @@
-"""The load of significant streams in a sentence: what exact answers need, what is allowed, what that costs.
+"""Summarize the load of significant streams: what exact answers need, what is allowed, what that costs.
 
-All figures follow from what slots report: S, the objects by the number of queries that need each, of those
-that are kept and of those that were dropped. Shedding by objects drops those that fewest queries need first
-(SOLE section 6.4), so that S also says what another budget would keep.
+All figures are computed from the slots' reports of S: the number of objects by the number of queries that
+need each, for kept objects and for dropped ones. Shedding by objects first drops the objects that the fewest
+queries need (SOLE section 6.4), so S also predicts what another budget would keep.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from stqsh.storage.shedding_orders import MemorySettings
 from stqsh.units import format_size
 
 GOOD = 0.9
-"""The share of what queries need for which a budget is named."""
+"""The share of all needs for which the sentence suggests a budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What queries need of significant streams, over all slots.
+    """The objects of significant streams that queries need, over all slots.
 
     Attributes:
         counts: objects that may be dropped, by the number of queries that need each: 1, 2, … and more.
         fixed: objects that no shedding drops.
-        size: the bytes that an object takes, on average.
+        size: the average number of bytes per object.
     """
 
     counts: tuple[int, ...] = ()
@@ -35,11 +35,12 @@ class Demand:
 
     @property
     def objects(self) -> int:
-        """The objects that exact answers need."""
+        """The number of objects that exact answers need."""
         return self.fixed + sum(self.counts)
 
     def kept_share(self, objects: float) -> float:
-        """Return the share of what queries need that so many objects hold, at best, 0 to 1."""
+        """Return the largest share of all needs that so many objects can satisfy, 0 to 1."""
+        # Drop the objects that the fewest queries need first, which loses the fewest needs per object.
         needed = self._needed
         lost, excess = 0.0, max(0.0, self.objects - objects)
         for queries, count in enumerate(self.counts, start=1):
@@ -48,7 +49,8 @@ class Demand:
         return 1 - lost / needed if needed else 1.0
 
     def objects_for(self, share: float) -> int:
-        """Return the number of objects that hold a share of what queries need."""
+        """Return the number of objects that satisfy a share of all needs."""
+        # The inverse of `kept_share`: drop objects in the same order while the lost needs are few enough.
         may_lose, dropped = (1 - share) * self._needed, 0
         for queries, count in enumerate(self.counts, start=1):
             fit = min(count, floor(may_lose / queries))
@@ -59,12 +61,12 @@ class Demand:
 
     @property
     def _needed(self) -> int:
-        """All needs: a query and an object that it needs are one. Those of fixed objects count once each."""
+        """The number of needs: pairs of a query and an object it needs; a fixed object counts once."""
         return self.fixed + sum(queries * count for queries, count in enumerate(self.counts, start=1))
 
 
 def demand(reported: Sequence[StreamMemory]) -> Demand:
-    """Return what queries need, by the reports of all slots."""
+    """Return the needs of queries, from the reports of all slots."""
     kept, dropped = (
         tuple(sum(column) for column in zip(*columns, strict=True))
         for columns in ([one.histogram for one in reported], [one.dropped for one in reported])
@@ -80,7 +82,7 @@ def load_sentence(needs: Demand, wished: MemorySettings, accuracy: float | None)
     Args:
         needs: what queries need.
         wished: what the settings allow.
-        accuracy: the mean accuracy of the answers now; None where it is not known, or not to be told.
+        accuracy: the mean accuracy of the answers now; None if it is unknown or not to be mentioned.
     """
     exact = f"exact answers need {needs.objects:,} object{'' if needs.objects == 1 else 's'}"
     if wished.in_bytes:

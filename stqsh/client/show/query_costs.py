@@ -1,4 +1,4 @@
-"""The cost of queries for SHOW QUERIES: how much each sends now, and its share of the engine's work."""
+"""The cost of queries for SHOW QUERIES: the current update rate, and the share of the engine's work."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 RECENT_S = 10.0
 """The time over which updates per second are counted."""
 PATIENCE_S = 0.5
-"""How long to wait for busy slots; after that no share is shown."""
+"""How long to wait for busy slots before giving up; then no share is shown."""
 _MOST_BATCHES = 200
 _DRIFT_S = 1.0
-"""By how much the times of files may differ from the order in which they were written."""
+"""The maximum difference between the times of files and the order in which they were written."""
 
 
 def update_rates(link: Connection, now_us: int | None = None) -> dict[int, float]:
@@ -50,7 +50,7 @@ def update_rates(link: Connection, now_us: int | None = None) -> dict[int, float
 
 
 def _updates_in(file: Path) -> Counter[int]:
-    """Return how many updates of each query a batch's file holds."""
+    """Return the number of updates of each query in a batch's file."""
     with pa.memory_map(str(file)) as source:
         chunks = pa.ipc.open_file(source).read_all()
     counted: Counter[int] = Counter()

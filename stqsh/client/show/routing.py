@@ -1,4 +1,4 @@
-"""SHOW ROUTING: how each stream is spread over the slots, and what changed it last."""
+"""SHOW ROUTING: the distribution of each stream over the slots, and its last change."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def show_routing(link: Connection, profile: Profile) -> Iterator[Rows]:
     inputs = {}
     for stream, table in tables:
         if table is not None and not stream.spec.is_significant:
-            with suppress(NotPublishedError):  # of live streams, while the engine does not run
+            with suppress(NotPublishedError):  # live streams have none while the engine does not run
                 by_texts = table.texts is not None
                 inputs[stream.id] = recent_input(link.home, link.db, stream.spec, with_texts=by_texts)
     yield Rows(
@@ -88,20 +88,20 @@ def _stream_row(
 
 
 def _unsent(stats: BatchStats, stream_id: int) -> str | None:
-    """Return the share of a stream's records in the last batch that slots had no use for."""
+    """Return the share of a stream's records in the last batch that no slot needed, and so were not sent."""
     sent, unsent = stats.sifted.get(stream_id, (0, 0))
     return f"{unsent / (sent + unsent):.0%}" if sent + unsent else None
 
 
 def _copies(table: RoutingTable, recent: RecentInput) -> float | None:
-    """Return on how many slots a query is in the mean; None without queries."""
+    """Return the mean number of slots per query; None without queries."""
     if not len(recent.boxes):
         return None
     return round(float(_touched(table, recent).sum(axis=1).mean()), 2)
 
 
 def _costs(stream: StreamSpec, table: RoutingTable, recent: RecentInput) -> str | None:
-    """Return what a new table of each strategy would cost, times the least; None without queries."""
+    """Return the cost of a new table of each strategy, relative to the cheapest; None without queries."""
     if not len(recent.boxes):
         return None
     found = compare_strategies(recent, table.slots, is_event=stream.is_event)
@@ -110,12 +110,12 @@ def _costs(stream: StreamSpec, table: RoutingTable, recent: RecentInput) -> str 
 
 
 def _touched(table: RoutingTable, recent: RecentInput) -> NDArray[np.bool_]:
-    """Return on which slots queries are, bool (queries, slots)."""
+    """Return which queries are on which slots, bool (queries, slots)."""
     return table.slots_touching(recent.boxes, None if recent.texts is None else recent.texts.sought)
 
 
 def _change(last: StreamRoute | None) -> str | None:
-    """Return what the last change did and why."""
+    """Return the effect of and the reason for the last change."""
     if last is None:
         return None
     entry = last.entry
@@ -126,9 +126,9 @@ def _change(last: StreamRoute | None) -> str | None:
 
 
 def _slot_rows(stream: str, table: RoutingTable, recent: RecentInput) -> Iterator[tuple[Any, ...]]:
-    """Yield the share of each slot in a stream; of leaves dealt by hash each slot has its part.
+    """Yield each slot's share of a stream; every slot has its part of the leaves dealt by hash.
 
-    Leaves that are split by texts count as their children, which have no cells of their own.
+    Leaves split by texts count as their children, which have no cells of their own.
     """
     load, table = recent.load(table.cells), recent.measured(table)
     loads, total = slot_loads(table, load.cost), float(load.cost.sum())

@@ -42,25 +42,25 @@ class SinkLag:
 
 
 def show_sinks(link: Connection, profile: Profile) -> Iterator[Rows]:
-    """Yield SHOW SINKS: each sink with what it has written, and how far it is behind."""
+    """Yield SHOW SINKS: each sink with what it has written and its lag."""
     del profile
     yield Rows("sinks", _COLUMNS, tuple(_row(link, sink) for sink in written_sinks(link.db)))
 
 
 def describe_sink(link: Connection, sink: SinkRow) -> Iterator[Rows]:
-    """Yield what SHOW SINKS has of one sink, one item a row."""
+    """Yield the values of SHOW SINKS for one sink, one item per row."""
     items = zip(_COLUMNS, _row(link, sink), strict=True)
     yield Rows(f"sink {sink.name}", ("item", "value"), tuple(items))
 
 
 def show_alerts(link: Connection, profile: Profile) -> Iterator[Rows]:
-    """Yield SHOW ALERTS: each alert with how often it acted, was held back, and failed."""
+    """Yield SHOW ALERTS: each alert with how often it acted, was suppressed, and failed."""
     del profile
     yield Rows("alerts", _ALERT_COLUMNS, tuple(_alert_row(link, alert) for alert in live_alerts(link.db)))
 
 
 def describe_alert(link: Connection, alert: SinkRow) -> Iterator[Rows]:
-    """Yield what SHOW ALERTS has of one alert, one item a row."""
+    """Yield the values of SHOW ALERTS for one alert, one item per row."""
     items = zip(_ALERT_COLUMNS, _alert_row(link, alert), strict=True)
     yield Rows(f"alert {alert.name}", ("item", "value"), tuple(items))
 
@@ -77,7 +77,7 @@ def _alert_row(link: Connection, alert: SinkRow) -> tuple[Any, ...]:
 
 
 def sink_lag(link: Connection, sink: SinkRow, position: SinkPosition) -> SinkLag:
-    """Return how far a sink is behind what has been delivered."""
+    """Return the lag of a sink behind the delivered updates."""
     progress = link.progress()
     after = max(position.after, sink.spec.batch if position.begun else -1)
     waiting = logged_files(link.db, after, progress.batch)
@@ -93,7 +93,7 @@ def sink_lag(link: Connection, sink: SinkRow, position: SinkPosition) -> SinkLag
 
 
 def sink_state(link: Connection, sink: SinkRow, report: SinkReport | None) -> str:
-    """Return in a word or two what a sink is doing."""
+    """Return the state of a sink in a word or two."""
     if report is not None and report.state == "stopped":
         return "stopped"
     if kept_for_sink(link.home, sink.id) is None:

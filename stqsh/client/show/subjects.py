@@ -1,4 +1,4 @@
-"""The answers to SHOW: one function a subject, and the table of subjects that dispatch and help use."""
+"""The answers to SHOW: one function per subject, and the table of subjects for dispatch and help."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ from stqsh.storage.turns import rebuilt_slots
 from stqsh.units import counted, format_age, format_instant, group_digits
 
 MOST_SHOWN = 10_000
-"""Maximum number of queries shown, the last ones; DUMP has all."""
+"""Maximum number of queries shown, the last ones; DUMP lists all."""
 DEAD_LETTERS_SHOWN = 1000
 """Maximum number of dead letters shown of a stream, the last ones; the file has all."""
 LETTER_SHOWN = 200
-"""The most characters of a bad record that are shown; EXPORT writes what is kept."""
+"""The maximum number of characters shown of a bad record; EXPORT writes all that is stored."""
 
 _NAMED = 5
 _SLOT_COLUMNS = ("slot", "records", "unsent", "stale", "updates", "objects", "queries", "bytes")
@@ -65,7 +65,7 @@ _SLOT_TIMES = ("decode_us", "kernel_us", "state_us")
 
 
 def engine_state(engine: EngineInfo | None) -> str:
-    """Return the state of a session's engine; one that was stopped is not dead."""
+    """Return the state of a session's engine; a stopped engine does not count as dead."""
     if engine is None:
         return "not started"
     if is_alive(engine) or engine.state == "failed":
@@ -74,7 +74,7 @@ def engine_state(engine: EngineInfo | None) -> str:
 
 
 def show_status(link: Connection, profile: Profile) -> Iterator[Rows]:
-    """Yield SHOW STATUS: the session, its engine, the clock and the load, one item a row."""
+    """Yield SHOW STATUS: the session, its engine, the clock and the load, one item per row."""
     progress, engine = link.progress(), read_engine(link.home)
     alive = is_alive(engine)
     items: list[tuple[str, Any]] = [
@@ -100,20 +100,20 @@ def show_status(link: Connection, profile: Profile) -> Iterator[Rows]:
 
 
 def _rebuilt(link: Connection) -> str | None:
-    """Return how often the slots were rebuilt because of damaged files; None if they never were."""
+    """Return how often slots were rebuilt because of damaged files; None if never."""
     known = rebuilt_slots(link.db)
     return f"{counted(known.times, 'time')}, last: {known.why}" if known.times else None
 
 
 def _approximate(link: Connection) -> str | None:
-    """Return which queries have approximate TOPK; None for none."""
+    """Return the queries with approximate TOPK; None if there are none."""
     names = approximate_topk(link.db)
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more if names else None
 
 
 def _many_groups(link: Connection, profile: Profile) -> str | None:
-    """Return which aggregate queries have very many groups, and what to do; None if none has."""
+    """Return the aggregate queries with very many groups, and the remedy; None if there are none."""
     above = session_settings(link.db, profile).number("groups.above")
     crowded = [query for query in large_queries(link.db, above) if query.spec.aggregates is not None]
     if not crowded:
@@ -128,7 +128,7 @@ def _many_groups(link: Connection, profile: Profile) -> str | None:
 
 
 def _at_rest(link: Connection, profile: Profile) -> str:
-    """Return the setting of load shedding while nothing is shed."""
+    """Describe the load-shedding setting while nothing is shed."""
     mode = session_settings(link.db, profile).text("shedding")
     return mode if mode == "off" else f"{mode}, nothing dropped"
 
@@ -155,7 +155,7 @@ def show_streams(link: Connection, profile: Profile) -> Iterator[Rows]:
 
 
 def _live_message(state: LiveState | None) -> str:
-    """Return what is wrong with a live stream, and how many messages of which part it has yet to take."""
+    """Return the error of a live stream, and its number of pending messages by part."""
     if state is None:
         return ""
     behind = ", ".join(_lag(part, count) for part, count in state.lag.items() if count or "/" in part)
@@ -165,7 +165,7 @@ def _live_message(state: LiveState | None) -> str:
 def _lag(part: str, count: int) -> str:
     """Return `buses/3 120` for a partition of a topic, and `120 lines` for the only part of a source.
 
-    The places of rows are those of a spool, where each segment has one more, for its dead letters.
+    Rows are counted by positions in a spool, where each segment has an extra position for its dead letters.
     """
     if "/" in part:
         return f"{part} {count:,}"
@@ -257,7 +257,7 @@ def show_text_views(link: Connection, profile: Profile) -> Iterator[Rows]:
 
 
 def show_functions(link: Connection, profile: Profile) -> Iterator[Rows]:
-    """Yield SHOW FUNCTIONS: the functions of the session and of packages, and where they are from."""
+    """Yield SHOW FUNCTIONS: the functions of the session and of packages, and their origin."""
     del profile
     own = known_functions(link.db)
     rows: list[tuple[str | None, ...]]
@@ -276,7 +276,7 @@ def show_functions(link: Connection, profile: Profile) -> Iterator[Rows]:
 
 
 def _parameters(spec: FunctionSpec) -> str | None:
-    """Return what a function takes, as CREATE FUNCTION says it; None for one that Python registered."""
+    """Return a function's parameters in the syntax of CREATE FUNCTION; None for one registered in Python."""
     if spec.parameters is None:
         return None
     return ", ".join(f"{name} {kind}".rstrip() for name, kind in spec.parameters)
@@ -296,14 +296,14 @@ def show_slots(link: Connection, profile: Profile) -> Iterator[Rows]:
 
 
 def show_routing(link: Connection, profile: Profile) -> Iterator[Rows]:
-    """Yield SHOW ROUTING: how each stream is spread over the slots."""
+    """Yield SHOW ROUTING: the distribution of each stream over the slots."""
     from stqsh.client.show import routing  # numpy: only when needed
 
     yield from routing.show_routing(link, profile)
 
 
 def letter_folders(link: Connection) -> list[tuple[StreamRow | TableRow, Path]]:
-    """Return the streams and tables that there are, with the folders of their dead letters."""
+    """Return all streams and tables with the folders of their dead letters."""
     made: list[tuple[StreamRow | TableRow, Path]] = []
     made += ((stream, link.home.stream(stream.id)) for stream in live_streams(link.db))
     made += ((table, link.home.table(table.id)) for table in live_tables(link.db))
@@ -322,7 +322,7 @@ def show_dead_letters(link: Connection, profile: Profile) -> Iterator[Rows]:
 
 
 def show_settings(link: Connection, profile: Profile) -> Iterator[Rows]:
-    """Yield SHOW SETTINGS: every setting, its value, where it comes from, and what it means."""
+    """Yield SHOW SETTINGS: every setting, its value, its origin, and its meaning."""
     settings = session_settings(link.db, profile)
     meanings = {key.name: key.help for key in KEYS}
     rows = tuple(
@@ -338,7 +338,7 @@ def show_settings(link: Connection, profile: Profile) -> Iterator[Rows]:
 
 
 def _shown(key: str, value: SettingValue) -> SettingValue:
-    """Return a setting's value, but of a secret only that there is one."""
+    """Return a setting's value; for a secret, only whether it is set."""
     return "(set)" if is_secret(key) and value is not None else value
 
 
@@ -360,11 +360,11 @@ SUBJECTS: dict[str, Subject] = {
     "DEAD LETTERS": show_dead_letters,
     "SETTINGS": show_settings,
 }
-"""What SHOW can show by now, in capitals."""
+"""The implemented subjects of SHOW, in upper case."""
 
 
 def shown_like(link: Connection, profile: Profile, what: str, pattern: str) -> Iterator[Rows | Message]:
-    """Yield what SHOW lists of the names that fit a LIKE pattern."""
+    """Yield the rows of SHOW for the names that match a LIKE pattern."""
     if what == "QUERIES":
         yield from show_queries(link, profile, pattern)
         return

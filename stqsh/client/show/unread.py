@@ -1,4 +1,4 @@
-"""How many records could not be read while a script ran: they stop no stream, so it says so at its end."""
+"""The number of records that a script's run could not read: they stop no stream, so they are reported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REASON_SHOWN = 200
 
 
 class UnreadRecords:
-    """The dead letters that a session's streams and tables get from now on.
+    """Counts the dead letters of a session's streams and tables from now on.
 
     Args:
         link: to the session.
@@ -27,7 +27,7 @@ class UnreadRecords:
         self._before = self._counts()
 
     def text(self) -> str:
-        """Return a line for each stream and table that has got some, with one as an example."""
+        """Return a line for each stream and table with new dead letters, with one as an example."""
         counts, lines = self._counts(), []
         for row, folder in letter_folders(self._link):
             found = counts.get(row.id, 0) - self._before.get(row.id, 0)
@@ -40,7 +40,7 @@ class UnreadRecords:
 
 
 def much_unread(link: Connection) -> str:
-    """Return a sentence on streams of which over a tenth of the records could not be read, else ""."""
+    """Return a sentence about streams with more than a tenth of their records unreadable, else ""."""
     statuses, parts = stream_statuses(link.db), []
     for row, folder in letter_folders(link):
         status = statuses.get(row.id)
@@ -52,7 +52,7 @@ def much_unread(link: Connection) -> str:
 
 
 def _example(folder: Path) -> str:
-    """Return the first dead letter that is kept, as the end of a sentence."""
+    """Return the first stored dead letter, as the end of a sentence."""
     letter = next(read_dead_letters(folder), None)
     if letter is None:
         return ""

@@ -1,4 +1,4 @@
-"""SHOW CACHE, the part about snapshots: what this client keeps to answer those of events."""
+"""SHOW CACHE, the part about snapshots: this client's cache for snapshots of events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VIEW_COLUMNS = ("stream", "slot", "area", "only", "by", "of", "rows", "bytes", "
 
 
 def show_views(db: ControlDb, snapshots: SnapshotReader) -> Iterator[Rows]:
-    """Yield what is kept for snapshots of events, and each view; nothing where nothing is kept."""
+    """Yield the contents of the cache for snapshots of events, and each view; nothing if it is empty."""
     names = {stream.id: stream.name for stream in live_streams(db)}
     kept = [one for one in snapshots.kept().all() if one[1] in names]
     if not kept:
@@ -72,7 +72,7 @@ def _view_row(views: EventViews, view: View) -> tuple[Any, ...]:
 
 
 def _word_rows(views: EventViews) -> Iterator[tuple[Any, ...]]:
-    """Yield what is listed of each column of texts, and how much that has spared."""
+    """Yield the word lists of each text column, and the work that they have saved."""
     for name, column in sorted(views.words.columns.items()):
         if column.lists:
             events = sum(end - begin for begin, end in column.lists)
@@ -81,7 +81,7 @@ def _word_rows(views: EventViews) -> Iterator[tuple[Any, ...]]:
 
 
 def _margin_row(views: EventViews) -> tuple[Any, ...]:
-    """Return how many margins there are, what they take and spare, and the place of the most useful one."""
+    """Return the number, size and saved work of the margins, and the place of the most useful one."""
     from stqsh.core.views.margins import PARTS, margin_area
 
     margins = views.margins

@@ -1,4 +1,4 @@
-"""What the actions of statements work with: the session's connection and how this client behaves."""
+"""The context of statements' actions: the session's connection and this client's behaviour."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class StatementContext:
     """One client of a session.
 
     Attributes:
-        autoplay: whether streams play as soon as they are made (in the shell, unless its settings differ).
-        is_script: whether there is no user, so that a TAIL ends when no step is due.
+        autoplay: whether streams play as soon as they are created (in the shell, unless its settings differ).
+        is_script: whether the client is not interactive, so that a TAIL ends when no step is due.
         allow_run: whether scripts may run commands and Python code.
-        subscribed: the queries, by id, that go when this client does.
+        subscribed: the ids of the queries that are dropped when this client closes.
     """
 
     link: Connection
@@ -44,18 +44,18 @@ class StatementContext:
         return SessionCatalogue(self.link.db, self.profile)
 
     def knows(self, name: str) -> bool:
-        """Return whether a live stream, table, region, query, sink or alert has the name."""
+        """Return whether a live stream, table, region, query, sink or alert has this name."""
         return self.view.kind_of(name) is not None
 
     def register_own(self, text: str, spec: QuerySpec) -> QueryRow:
-        """Register a query that lives as long as this client: that of a SUBSCRIBE or a FOLLOW."""
+        """Register a query that is dropped when this client closes: that of a SUBSCRIBE or a FOLLOW."""
         query = register(self.link.db, Registered(text, spec, identity()))
         self.subscribed.add(query.id)
         self.link.wake()
         return query
 
     def play(self, stream: StreamRow, text: str, pace: float | str | None = None) -> None:
-        """Let a stream play at the given pace, else at its own, else at that of event time."""
+        """Play a stream at the given pace, or else its own, or else that of event time."""
         chosen = stream.spec.pace if pace is None else pace
         append(self.link.db, StreamPlayed(stream.id, stream.name, chosen), text)
         self.link.wake()
@@ -63,7 +63,7 @@ class StatementContext:
     def is_endless(self, stream: StreamRow) -> bool:
         """Return whether a stream never ends by itself.
 
-        The engine says so, or its generator has no duration.
+        That is so if the engine reports it, or if its generator has no duration.
         """
         status = stream_statuses(self.link.db).get(stream.id)
         if status is not None and status.state in ("ready", "endless"):

@@ -1,4 +1,4 @@
-"""CREATE STREAM and TABLE: where their files are, what their columns are, and the clock of all streams."""
+"""CREATE STREAM and TABLE: find the files, determine the columns, and check the clock of all streams."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from stqsh.storage.session_settings import session_settings
 from stqsh.units import format_duration, format_instant
 
 _RECENT_US, _SOON_US = 3_600_000_000, 600_000_000
-"""How far from the session's clock a stream's first records may be, behind and ahead, without a remark."""
+"""How far a stream's first records may be from the session's clock, behind and ahead, without a remark."""
 
 Creation = TypeVar("Creation", statements.CreateStream, statements.CreateTable)
 
 
 def create_stream(desk: StatementContext, statement: statements.CreateStream) -> Iterator[Outcome]:
-    """Create a stream, and play it if streams play by themselves."""
+    """Create a stream, and play it if autoplay is on."""
     if desk.knows(statement.name.text):
         yield there_already(desk, statement)
         return
@@ -92,10 +92,11 @@ def planned_stream(desk: StatementContext, statement: statements.CreateStream) -
 
 
 def _with_archive(statement: statements.CreateStream) -> statements.CreateStream:
-    """Return the statement with the absolute path of its archive, whose folder is made.
+    """Make the folder of a stream's archive, and return the statement with its absolute path.
 
     Raises:
-        BindError: files cannot be written to it, or it has the archive of another stream of that name.
+        BindError: files cannot be written to it, or it already is the archive of another stream with that
+            name.
     """
     if statement.archive is None or statement.kind != "event":
         return statement
@@ -114,9 +115,9 @@ def _with_archive(statement: statements.CreateStream) -> statements.CreateStream
 def _begun_at_clock(
     desk: StatementContext, statement: statements.CreateStream
 ) -> tuple[statements.CreateStream, tuple[str, ...]]:
-    """Return the statement of a generator without a start with that of the session's clock, and a remark.
+    """Start a generator without a start at the session's clock; return the statement and a remark.
 
-    What it would make before the clock would be taken in at once, and could be years.
+    Records before the clock would be read at once, and could span years.
     """
     source = statement.source
     if not isinstance(source, GeneratorSource) or any(name == "start" for name, _ in source.options):
@@ -129,7 +130,7 @@ def _begun_at_clock(
 
 
 def _clock_us(desk: StatementContext) -> int | None:
-    """Return the time of the next step; before the first, of the first records of files; None without any."""
+    """Return the time of the next step; before any step, that of the first records; None without any."""
     progress = desk.link.progress()
     if (now := progress.at_us(progress.step + 1)) is not None:
         return now
@@ -140,7 +141,7 @@ def _clock_us(desk: StatementContext) -> int | None:
 
 
 def create_table(desk: StatementContext, statement: statements.CreateTable) -> Iterator[Outcome]:
-    """Create a table; the engine reads it, and a RUN waits for that."""
+    """Create a table; the engine reads it, and a RUN waits until it has been read."""
     if desk.knows(statement.name.text):
         yield there_already(desk, statement)
         return
@@ -151,7 +152,7 @@ def create_table(desk: StatementContext, statement: statements.CreateTable) -> I
 
 
 def _entered(desk: StatementContext, text: str, spec: StreamSpec) -> StreamRow:
-    """Enter a stream; if it keeps significant objects only, append its shedding order."""
+    """Add a stream to the catalogue; if it keeps only significant objects, append its shedding order."""
     db = desk.link.db
     with db.transaction():
         first = not shedding_orders.has_significant_streams(db)
@@ -177,9 +178,9 @@ def _guesses_event_key(statement: statements.CreateStream, spec: StreamSpec) -> 
 def _bound(
     desk: StatementContext, statement: Creation, *, numbers_rows: bool = False
 ) -> tuple[Bound, Creation]:
-    """Return the statement's spec, and the statement with its files' absolute path.
+    """Return the statement's spec, and the statement with the absolute path of its files.
 
-    Columns that it leaves out are those of the source. With `numbers_rows` the key of events is not guessed.
+    Omitted columns are taken from the source. With `numbers_rows`, the key of events is not guessed.
 
     Raises:
         BindError: the statement or its source is wrong.
@@ -194,7 +195,7 @@ def _bound(
 
 
 def _checked(bound: Bound) -> Bound:
-    """Return the spec of a source that can be read, with the unit of its times and remarks on its records."""
+    """Check a source; return its spec with the unit of its times, and remarks on its records."""
     # pyarrow: only when needed
     from stqsh.sources.source_check import check_source, with_unit
 
@@ -204,7 +205,7 @@ def _checked(bound: Bound) -> Bound:
 
 
 def _checked_live(bound: Bound, reads_script: bool) -> Bound:
-    """Return the spec of a live source whose format and options can be used."""
+    """Check the format and options of a live source, and return its spec."""
     from stqsh.sources.live.registry import check_format
 
     if isinstance(bound.spec, StreamSpec):
@@ -220,7 +221,7 @@ def _bound_to_source(
     *,
     numbers_rows: bool = False,
 ) -> Bound:
-    """Return the statement's spec, with what is recognized of its files, and columns if it lists none."""
+    """Return the statement's spec with the recognized file options; infer columns if none are listed."""
     from stqsh.sources.inference import infer
     from stqsh.sources.recognition import recognize, recognize_dialect
 
@@ -245,7 +246,7 @@ def _bound_to_source(
 
 
 def _bound_to_folder(desk: StatementContext, statement: Creation) -> Bound:
-    """Return the spec of a stream of a folder, with the columns and options of the files that lie there."""
+    """Return the spec of a stream of a folder, with the columns and options of its existing files."""
     from stqsh.sources.recognition import recognize
     from stqsh.sources.source_files import files_in_folder
 
@@ -264,7 +265,7 @@ def _with_source(bound: Bound, source: SourceSpec, notes: tuple[str, ...]) -> Bo
 
 
 def _facts(spec: StreamSpec) -> SourceFacts | None:
-    """Return what the files of a stream hold; None for other sources, and where there are no records."""
+    """Measure the files of a stream; None for other sources, and if there are no records."""
     if not isinstance(spec.source, FileSourceSpec):
         return None
     from stqsh.sources.measuring import measure_files  # pyarrow: only when needed
@@ -273,7 +274,7 @@ def _facts(spec: StreamSpec) -> SourceFacts | None:
 
 
 def _told(facts: SourceFacts | None, spec: StreamSpec) -> tuple[str, ...]:
-    """Return lines on what a source holds; where no record can be read, the check of the source says so."""
+    """Describe the content of a source; if no record can be read, the check of the source reports that."""
     if facts is None:
         return ()
     lines = facts_lines(facts) if facts.records else ()
@@ -319,7 +320,7 @@ def _check_clock(desk: StatementContext, statement: statements.CreateStream) -> 
 
 
 def _with_session_tick(desk: StatementContext, statement: statements.CreateStream) -> statements.CreateStream:
-    """Return the statement with the session's TICK if it names none; raise `BindError` for another one."""
+    """Return the statement with the session's TICK if it has none; raise `BindError` for another TICK."""
     shared = _session_tick_us(desk)
     if shared is None:
         return statement
@@ -338,7 +339,7 @@ def _with_session_tick(desk: StatementContext, statement: statements.CreateStrea
 
 
 def _session_tick_us(desk: StatementContext) -> int | None:
-    """Return the TICK that the first stream has fixed, even if that stream is gone; None before it."""
+    """Return the TICK that the first stream fixed, even if that stream was dropped; None before the first."""
     running = desk.link.progress().tick_us
     if running is not None:
         return running
@@ -346,7 +347,7 @@ def _session_tick_us(desk: StatementContext) -> int | None:
 
 
 def proposed(desk: StatementContext, statement: statements.CreateStream) -> tuple[Bound, SourceFacts | None]:
-    """Return what a statement would create, and what its files hold; create nothing.
+    """Return what a statement would create and the content of its files, without creating anything.
 
     Raises:
         BindError: the statement or its source is wrong.

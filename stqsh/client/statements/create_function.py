@@ -1,4 +1,4 @@
-"""CREATE FUNCTION: a function of a Python file, whose text and code the session keeps."""
+"""CREATE FUNCTION: a function from Python text; the session stores the text and the code."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from stqsh.spec.expression import FunctionSpec
 from stqsh.storage.catalogue_writer import add_function
 
 _MOST_CHARACTERS = 50_000
-"""The longest text of a function, so that what DUMP prints of it is a statement that can be read."""
+"""The maximum length of a function's text, so that the statement that DUMP prints can be parsed."""
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _FAILURES = (Exception, SystemExit)
-"""What a file of someone else's may raise, calls of exit() included."""
+"""Whatever a user's file may raise, including calls of exit()."""
 
 
 def create_function(desk: StatementContext, statement: CreateFunction) -> Iterator[Outcome]:
-    """Execute CREATE FUNCTION: run the Python text here, and keep the function and the text.
+    """Execute CREATE FUNCTION: run the Python text here, and store the function and the text.
 
     Raises:
-        BindError: a script may not run code, or there is no such function in the text.
+        BindError: a script may not run code, or the text does not define the function.
     """
     with locating(statement.piece):
         bound = bind(statement, desk.view)
@@ -60,7 +60,7 @@ def create_function(desk: StatementContext, statement: CreateFunction) -> Iterat
 
 
 def _text(desk: StatementContext, statement: CreateFunction) -> tuple[str, str]:
-    """Return the Python text of a function, and the file that it is from, "" for none."""
+    """Return the Python text of a function and the name of its file, "" without a file."""
     given, span, path = str(statement.code.value), statement.code.span, ""
     if statement.is_file:
         beside = None if desk.script is None else Path(desk.script).absolute().parent
@@ -81,7 +81,7 @@ def _text(desk: StatementContext, statement: CreateFunction) -> tuple[str, str]:
 
 
 def _spec(new: NewFunction, text: str, origin: str, statement: CreateFunction) -> FunctionSpec:
-    """Return the function that a text defines under a name, in any case."""
+    """Return the function that a text defines under a name, ignoring case."""
     function = _defined(new.name, text, origin, statement)
     _check_signature(function, new, statement)
     spec = function_spec(new.name, function, new.returns)
@@ -90,7 +90,7 @@ def _spec(new: NewFunction, text: str, origin: str, statement: CreateFunction) -
 
 def _defined(name: str, text: str, origin: str, statement: CreateFunction) -> Callable[..., Any]:
     span, place, file = statement.code.span, origin or "the code", origin or "<function>"
-    module = ModuleType(f"stqsh_{name.lower()}")  # in no sys.modules, so that its functions go by value
+    module = ModuleType(f"stqsh_{name.lower()}")  # not in sys.modules, so functions are pickled by value
     try:
         exec(compile(text, file, "exec"), vars(module))
     except SyntaxError as error:
@@ -109,7 +109,7 @@ def _defined(name: str, text: str, origin: str, statement: CreateFunction) -> Ca
 
 
 def _check_signature(function: Callable[..., Any], new: NewFunction, statement: CreateFunction) -> None:
-    """Raise `BindError` unless a function can be called with as many columns as it is said to take."""
+    """Raise `BindError` unless a function accepts as many columns as the statement declares."""
     taken = inspect.signature(function).parameters.values()
     positional = [one for one in taken if one.kind in _POSITIONAL]
     least = sum(one.default is inspect.Parameter.empty for one in positional)

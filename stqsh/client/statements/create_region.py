@@ -1,4 +1,4 @@
-"""CREATE REGION and REGIONS: their polygons go into the control log, made valid and named."""
+"""CREATE REGION and REGIONS: make polygons valid, name them, and write them to the control log."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _entered(
 
 
 def _regions_of(desk: StatementContext, region: Region) -> RegionSet:
-    """Return the geometry of a bound stationary region; raise `StqshError` if it encloses nothing."""
+    """Return the geometry of a bound stationary region; raise `StqshError` if its area is empty."""
     if isinstance(region, PolygonSpec):
         return region_of_rings(region.rings)
     if isinstance(region, RectangleSpec):

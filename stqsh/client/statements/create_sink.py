@@ -1,4 +1,4 @@
-"""CREATE SINK and CREATE ALERT: the engine starts the process that writes and acts."""
+"""CREATE SINK and CREATE ALERT: the engine starts the process that writes updates and runs alerts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stqsh.storage.sinks.sink_catalogue import create_sink as enter_sink
 
 
 def create_sink(desk: StatementContext, statement: statements.CreateSink) -> Iterator[Outcome]:
-    """Create a sink, which begins with the answers as they stand."""
+    """Create a sink, which begins with the current answers."""
     if desk.knows(statement.name.text):
         yield there_already(desk, statement)
         return
@@ -41,7 +41,7 @@ def create_sink(desk: StatementContext, statement: statements.CreateSink) -> Ite
 
 
 def create_alert(desk: StatementContext, statement: statements.CreateAlert) -> Iterator[Outcome]:
-    """Create an alert, which acts on the updates that come from now on.
+    """Create an alert, which acts on updates from now on.
 
     Raises:
         BindError: a script would run a command without being allowed to.
@@ -69,7 +69,7 @@ def create_alert(desk: StatementContext, statement: statements.CreateAlert) -> I
 
 
 def _make_folder(spec: SinkSpec, target: FileTargetSpec, statement: statements.CreateSink) -> None:
-    """Make the folder of a sink; raise `BindError` if it cannot be used, or holds such files already."""
+    """Make the folder of a sink; raise `BindError` if it is unusable or already holds such files."""
     span = statement.target.span
     folder = make_folder(target.folder, span)
     found = next((path.name for path in folder.iterdir() if is_file_of(path.name, spec.name)), None)

@@ -50,7 +50,7 @@ _ALTERED = f"SELECT DISTINCT json_extract(spec, '$.id') FROM log WHERE {PASSING}
 
 
 def describe_stream(link: Connection, stream: StreamRow) -> Iterator[Rows]:
-    """Yield a stream's columns with the role of each, then its clauses and how far it has been read."""
+    """Yield a stream's columns with their roles, then its clauses and how far it has been read."""
     spec = stream.spec
     parts = {getattr(spec, part): part for part in ("text", "time", "y", "x", "key")}
     columns = tuple((name, kind, parts.get(name)) for name, kind in spec.columns)
@@ -87,14 +87,14 @@ def describe_stream(link: Connection, stream: StreamRow) -> Iterator[Rows]:
 
 
 def _facts(link: Connection, stream: StreamRow) -> list[tuple[str, str]]:
-    """Return when, where and how dense the records of a stream of files are, by its store or its files."""
+    """Return the time range, extent and density of a stream's records, from its store or its files."""
     if not isinstance(stream.spec.source, FileSourceSpec):
         return []
     from stqsh.sources.measuring import measure_files, measure_store  # pyarrow: only when needed
 
     try:
         facts = measure_store(link.home.stream(stream.id), stream.spec) or measure_files(stream.spec)
-    except SourceError:  # the files have gone, which the state says if it matters
+    except SourceError:  # the files are gone; the state reports it if it matters
         return []
     if facts is None:
         return []
@@ -153,7 +153,7 @@ def describe_area(link: Connection, area: AreaRow) -> Iterator[Rows]:
 
 
 def show_query(query: QueryRow, measured: QueryMeasure, accuracy: Accuracy) -> Iterator[Rows]:
-    """Yield SHOW QUERY: all about one query; `measured` is what the slots report of it."""
+    """Yield SHOW QUERY: all details of one query; `measured` has the slots' reports about it."""
     spec, own = query.spec, measured.own
     ends = None if spec.for_us is None else f"{format_duration(spec.for_us)} of event time after it began"
     items: list[tuple[str, Any]] = [
@@ -184,7 +184,7 @@ def _options_text(options: QueryOptions) -> str:
 
 
 def describe_query(query: QueryRow) -> Iterator[Rows]:
-    """Yield a query's text, state and answer, one item a row."""
+    """Yield a query's text, state and answer, one item per row."""
     spec = query.spec
     items: list[tuple[str, Any]] = [
         ("query", query.name),
@@ -201,13 +201,13 @@ def describe_query(query: QueryRow) -> Iterator[Rows]:
 
 
 def dump(link: Connection) -> Script:
-    """Return all settings, streams, tables, regions, queries and views as defined, as a script that runs."""
+    """Return a script that recreates all settings, streams, tables, regions, queries and views."""
     live = {row.id for rows in (live_streams, live_tables, live_areas) for row in rows(link.db)}
     sinks = {sink.id: sink for sink in live_sinks(link.db)}
     queries = {row.id: row for row in live_queries(link.db) if row.owner is None}
     altered = {id_ for (id_,) in link.db.query(_ALTERED)}
     lines = [*_last_settings(link), *_functions(link)]
-    later: list[str] = []  # a query that has another region may need a later definition
+    later: list[str] = []  # an altered query's new region may need a later definition
     for first, last, text in link.db.query(_DEFINITIONS):
         if last in sinks:
             later += _sink_creation(text, sinks[last], {row.name for row in queries.values()})
@@ -231,7 +231,7 @@ def describe_view(view: ViewSpec, columns: tuple[str, ...]) -> Iterator[Rows]:
 
 
 def _functions(link: Connection) -> Iterator[str]:
-    """Yield the CREATE of each function with its code, and a comment for one that Python registered."""
+    """Yield the CREATE of each function with its code, and a comment for each registered in Python."""
     for name, spec in known_functions(link.db).items():
         if spec.parameters is not None:
             names, types = [one for one, _ in spec.parameters], [kind for _, kind in spec.parameters]
@@ -248,7 +248,7 @@ def _functions(link: Connection) -> Iterator[str]:
 
 
 def _routings(link: Connection) -> Iterator[str]:
-    """Yield the REPARTITION of each stream that does not have its initial routing."""
+    """Yield the REPARTITION of each stream whose routing is not its initial one."""
     rows = link.db.query(
         "SELECT json_extract(spec, '$.id'), json_extract(spec, '$.strategy'), json_extract(spec, '$.slots')"
         " FROM log WHERE kind = 'route' ORDER BY seq"
@@ -261,7 +261,7 @@ def _routings(link: Connection) -> Iterator[str]:
 
 
 def _sink_creation(text: str, sink: SinkRow, queries: set[str]) -> Iterator[str]:
-    """Yield the statement of a sink or an alert, for those of its queries that live."""
+    """Yield the statement of a sink or an alert, restricted to its live queries."""
     [statement] = parse(text)
     if isinstance(statement, statements.CreateAlert):
         if statement.query.text in queries:
@@ -274,7 +274,7 @@ def _sink_creation(text: str, sink: SinkRow, queries: set[str]) -> Iterator[str]
 
 
 def _altered(text: str, query: QueryRow) -> str:
-    """Return the statement of a query with the region that it has now."""
+    """Return the statement of a query with its current region."""
     [statement], [select] = parse(text), parse(query.spec.text)
     assert isinstance(statement, statements.RegisterQuery)
     assert isinstance(select, statements.Select)
@@ -282,7 +282,7 @@ def _altered(text: str, query: QueryRow) -> str:
 
 
 def _registration(link: Connection, pattern: int, query: QueryRow) -> str:
-    """Return the statement of a query that was registered together with others."""
+    """Return the statement of a query that was registered in bulk."""
     return link.db.template_rows(pattern).statement(query.name, query.spec.text)
 
 

@@ -1,7 +1,7 @@
-"""The actions of statements: one function a statement, and the table that names them all.
+"""The actions of statements: one function per statement, and a table of them.
 
-An action gets its client's context and the statement; it binds, changes control.db, and yields the
-outcomes. A statement that is not in the table is not built yet.
+An action gets its client's context and the statement; it binds the statement, changes control.db, and yields
+the outcomes. A statement that is not in the table is not implemented.
 """
 
 from __future__ import annotations
@@ -81,11 +81,11 @@ _OPS: dict[str, Literal[1, -1]] = {"+": 1, "-": -1}
 Action = Callable[[StatementContext, Any], Iterator[Outcome]]
 
 _SILENT_S = 1.0
-"""How long a SELECT waits for inserted records before it says so."""
+"""How long a SELECT waits for inserted records before it reports the wait."""
 
 
 def perform(desk: StatementContext, statement: statements.Statement) -> Iterator[Outcome]:
-    """Execute a statement; raise `NotSupportedError` for one that is not built yet."""
+    """Execute a statement; raise `NotSupportedError` if it is not implemented."""
     if desk.link.revive():
         step = desk.link.progress().step
         yield Message(f"the engine had died after step {step}; it is started again and goes on from there")
@@ -114,7 +114,7 @@ def register(desk: StatementContext, statement: statements.RegisterQuery) -> Ite
 
 
 def window_remark(desk: StatementContext, spec: QuerySpec) -> str:
-    """Return a remark on a window that is longer than the time for which events are kept, else ""."""
+    """Return a remark if a window is longer than the time for which events are kept, else ""."""
     stream, window = stream_by_id(desk.link.db, spec.stream_id), spec.window_us
     keep = stream.spec.keep_us
     if window is None:
@@ -126,7 +126,7 @@ def window_remark(desk: StatementContext, spec: QuerySpec) -> str:
 
 
 def _past_remark(desk: StatementContext, spec: QuerySpec) -> str:
-    """Return a remark on a condition whose times lie before what is kept, though an archive has them."""
+    """Return a remark if a condition selects archived times, which the query does not read, else ""."""
     stream = stream_by_id(desk.link.db, spec.stream_id).spec
     if stream.archive is None or stream.keep_us is None:
         return ""
@@ -140,7 +140,7 @@ def _past_remark(desk: StatementContext, spec: QuerySpec) -> str:
 
 
 def _region_remark(desk: StatementContext, spec: QuerySpec) -> str:
-    """Return that a query's region was meant with its axes swapped, by what its stream holds, else ""."""
+    """Return a remark if a query's region seems to have swapped axes, by its stream's data, else ""."""
     known, id_ = desk.link.facts, spec.stream_id
     if spec.region == EVERYWHERE or spec.region.focal_key is not None:
         return ""
@@ -153,7 +153,7 @@ def _region_remark(desk: StatementContext, spec: QuerySpec) -> str:
 
 
 def subscribe(desk: StatementContext, statement: statements.Subscribe) -> Iterator[Outcome]:
-    """Execute SUBSCRIBE: register a query under a new name, which is dropped when the user leaves it."""
+    """Execute SUBSCRIBE: register a query under a new name; it is dropped when the user leaves it."""
     name = free_name(desk)
     bound = bind(statement, desk.view, name=name)
     if remark := window_remark(desk, bound.spec):
@@ -180,11 +180,11 @@ def run(desk: StatementContext, statement: statements.Run) -> Iterator[Outcome]:
 
 
 def start_run(desk: StatementContext, text: str, spec: RunSpec, span: Span = NOWHERE) -> RunHandle:
-    """Log a RUN; raise `BindError` if it would never end, or nothing can run."""
+    """Log a RUN; raise `BindError` if it would never end or there is nothing to run."""
     streams = live_streams(desk.link.db)
     if not streams:
         raise BindError("there is no stream to run", span, hint="make one with CREATE MOVING STREAM")
-    # A RUN of live streams goes on until it is interrupted.
+    # A RUN of live streams continues until it is interrupted, which is allowed.
     endless = [stream.name for stream in streams if not stream.spec.is_live and desk.is_endless(stream)]
     if isinstance(spec, RunToEnd) and endless:
         raise BindError(
@@ -318,7 +318,7 @@ def explain_statement(desk: StatementContext, statement: statements.Explain) -> 
 
 
 def select(desk: StatementContext, statement: statements.Select) -> Iterator[Outcome]:
-    """Execute SELECT: answer a snapshot once; with SYNC it is a SUBSCRIBE."""
+    """Execute SELECT: answer a snapshot once; with SYNC, act like SUBSCRIBE."""
     if any(relation.file is not None for relation in statement.relations):
         from stqsh.client.statements.select_rows import select_file  # numba and pyarrow: only when needed
 
@@ -358,7 +358,7 @@ def select(desk: StatementContext, statement: statements.Select) -> Iterator[Out
 
 
 def _remark(desk: StatementContext, found: SnapshotResult, spec: SnapshotSpec, stream: StreamSpec) -> str:
-    """Return why there is nothing in an answer, where it is known; "" for one with something in it."""
+    """Return why an answer is empty, if known; "" for other answers."""
     if not _is_empty(found.table, spec):
         return ""
     if found.archive is not None:
@@ -369,7 +369,7 @@ def _remark(desk: StatementContext, found: SnapshotResult, spec: SnapshotSpec, s
 
 
 def _is_empty(table: pa.Table, spec: SnapshotSpec) -> bool:
-    """Return whether a snapshot found nothing: no rows, or one without groups of zeros and NULLs only."""
+    """Return whether a snapshot found nothing: no rows, or a single ungrouped row of only zeros and NULLs."""
     if table.num_rows != 1 or not spec.adds_up or (spec.aggregates is not None and spec.aggregates.groups):
         return not table.num_rows
     [row] = table.to_pylist()
@@ -377,7 +377,7 @@ def _is_empty(table: pa.Table, spec: SnapshotSpec) -> bool:
 
 
 def _query_asked(desk: StatementContext, statement: statements.Select) -> QueryRow | None:
-    """Return the query whose answer a SELECT asks; None for one over streams and views."""
+    """Return the query whose answer a SELECT reads; None for one over streams and views."""
     name = statement.relations[0].name
     if desk.view.stream(name) is not None or desk.view.query(name) is None:
         return None
@@ -385,7 +385,7 @@ def _query_asked(desk: StatementContext, statement: statements.Select) -> QueryR
 
 
 def _check_readable(desk: StatementContext, stream: StreamSpec) -> None:
-    """Raise `SourceError` for a stream none of whose records can be read, also before any step had it."""
+    """Raise `SourceError` for a stream without any readable record, even before the first step."""
     desk.link.check_stream(stream.id)
     if not isinstance(stream.source, FileSourceSpec) or desk.link.progress().seq >= stream.id:
         return
@@ -416,7 +416,7 @@ def dump_all(desk: StatementContext, statement: statements.Dump) -> Iterator[Out
 
 
 def deferred(module: str, name: str) -> Action:
-    """Return an action whose module, which imports pyarrow and more, is imported at its first use."""
+    """Return an action whose module, which imports pyarrow and more, is imported on first use."""
 
     def perform_later(desk: StatementContext, statement: statements.Statement) -> Iterator[Outcome]:
         handler = getattr(import_module(f"stqsh.client.statements.{module}"), name)
@@ -462,13 +462,13 @@ HANDLERS: dict[type[statements.Statement], Action] = {
     statements.Save: deferred("save", "save"),
     statements.Help: help_,
 }
-"""The statements that are built, and their actions."""
+"""The implemented statements and their actions."""
 
 
 def check_kind(db: ControlDb, kind: str) -> None:
-    """Raise `StqshError` for a kind of query that is not here; note one that a package adds.
+    """Raise `StqshError` for a query kind that is not installed; record one that a package adds.
 
-    Without the package the engine could not go on, and says so when it starts.
+    Without that package the engine cannot run, and reports it at its start.
     """
     if kind in BUILT_IN:
         return
@@ -484,9 +484,9 @@ def check_kind(db: ControlDb, kind: str) -> None:
 
 
 def free_name(desk: StatementContext, word: str = "sub") -> str:
-    """Return a name for a SUBSCRIBE: `sub_1`, `sub_2`, …; or after another word.
+    """Return a name for a SUBSCRIBE: `sub_1`, `sub_2`, …, or with another prefix.
 
-    No query has ever had the name, and nothing has it now.
+    No query has ever had the name, and nothing else has it now.
     """
     number = numbered_names(desk.link.db, word) + 1
     while find_query(desk.link.db, f"{word}_{number}") or desk.knows(f"{word}_{number}"):
@@ -528,15 +528,15 @@ def _query(desk: StatementContext, name: str) -> QueryRow:
 
 _QUICK = (statements.RegisterQuery, statements.Drop, statements.PauseQuery, statements.ResumeQuery)
 _GROUP = 500
-"""Maximum number of quick statements in one transaction."""
+"""Maximum number of quick statements per transaction."""
 _SHORT = 1000
-"""Maximum length in characters of a text whose statements are cached."""
+"""Maximum length, in characters, of a text whose parsed statements are cached."""
 
 
 def performed(desk: StatementContext, group: list[statements.Statement], number: int) -> Iterator[Outcome]:
     """Execute the statements of a group, in one transaction if there are several.
 
-    `number` is that of the last one.
+    `number` is the number of the last one.
     """
     if len(group) > 1:
         yield from _perform_together(desk, group)
@@ -548,7 +548,7 @@ def performed(desk: StatementContext, group: list[statements.Statement], number:
 
 
 def groups_of(script: Sequence[statements.Statement]) -> Iterator[list[statements.Statement]]:
-    """Yield the statements of a script one by one, but runs of those that only change queries as groups."""
+    """Yield the statements of a script one by one, but group consecutive ones that only change queries."""
     group: list[statements.Statement] = []
     for statement in script:
         if group and not (
@@ -562,7 +562,7 @@ def groups_of(script: Sequence[statements.Statement]) -> Iterator[list[statement
 
 
 def parsed(text: str, file: str | None) -> Sequence[statements.Statement]:
-    """Return the statements of a text; those of short texts, which may be repeated often, are cached."""
+    """Parse a text; the statements of short texts are cached because they may be repeated often."""
     return _parsed_before(text, file) if len(text) <= _SHORT else parse(text, file)
 
 
@@ -570,7 +570,7 @@ _parsed_before = lru_cache(256)(parse)
 
 
 def _perform_together(desk: StatementContext, group: list[statements.Statement]) -> Iterator[Outcome]:
-    """Execute quick statements in one transaction, up to the first that fails; raise its error at the end."""
+    """Execute quick statements in one transaction, up to the first that fails; then raise its error."""
     outcomes: list[Outcome] = []
     failed: StqshError | None = None
     with desk.link.db.transaction():

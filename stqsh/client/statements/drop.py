@@ -1,4 +1,4 @@
-"""DROP of anything that has a name."""
+"""DROP of any named object."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from stqsh.storage.sinks.sink_catalogue import (
 from stqsh.storage.update_log.leases import release_sink
 
 _NAMED = 12
-"""The most names that a message lists."""
+"""The maximum number of names that a message lists."""
 _LIVE: dict[str, Callable[[ControlDb], Iterable[str]]] = {
     "STREAM": lambda db: [one.name for one in live_streams(db)],
     "TABLE": lambda db: [one.name for one in live_tables(db)],
@@ -54,11 +54,11 @@ _LIVE: dict[str, Callable[[ControlDb], Iterable[str]]] = {
     "SINK": lambda db: [one.name for one in written_sinks(db)],
     "ALERT": lambda db: [one.name for one in live_alerts(db)],
 }
-"""The names of all that there is of a kind."""
+"""Returns all names of a kind."""
 
 
 def drop(desk: StatementContext, statement: statements.Drop) -> Iterator[Outcome]:
-    """Execute DROP of anything that has a name: of all the names, or none.
+    """Execute DROP of named objects: drop all of the names, or none.
 
     Raises:
         StqshError: live queries need one of them.
@@ -98,7 +98,7 @@ def drop(desk: StatementContext, statement: statements.Drop) -> Iterator[Outcome
 
 
 def _fitting(desk: StatementContext, statement: statements.Drop) -> Iterable[Name]:
-    """Return the names that are to be dropped, each once."""
+    """Return the names to drop, each once."""
     if statement.like is None:
         return {name.text: name for name in statement.names}.values()
     glob, span = glob_of(str(statement.like.value)), statement.like.span
@@ -106,7 +106,7 @@ def _fitting(desk: StatementContext, statement: statements.Drop) -> Iterable[Nam
 
 
 def _kind_of(found: object, kind: statements.ObjectKind) -> statements.ObjectKind:
-    """Return the word for what is dropped: a pattern fits single regions and sets of them."""
+    """Return the word for the dropped object: a pattern matches both single regions and sets of regions."""
     return "REGIONS" if isinstance(found, AreaRow) and found.spec.set else kind
 
 
@@ -116,7 +116,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _remark(desk: StatementContext, found: object) -> str:
-    """Release what was kept for a sink; say which sinks and alerts go on with a query's name."""
+    """Release the log kept for a dropped sink; return a remark on what the DROP leaves behind."""
     if isinstance(found, SinkRow):
         release_sink(desk.link.home, found.id)
         return "" if found.spec.is_alert else "; what it has not written yet is not written"

@@ -1,7 +1,7 @@
-"""EXPLAIN: how a query or snapshot is evaluated, its estimated cost, and what it has cost so far.
+"""EXPLAIN: how a query or snapshot is evaluated, its estimated cost, and its measured cost so far.
 
-Estimates come from the slots' current state (`stqsh.core.snapshots.query_cost`): they assume that a record is
-a candidate as often as the objects present are.
+Estimates are computed from the slots' current state (`stqsh.core.snapshots.query_cost`); they assume that a
+record is a candidate with the same probability as the objects present.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Item = tuple[str, Any]
 _OPERATOR_COLUMNS = ("operator", "rows in", "rows out", "ms", "rows/s")
 _MOST_WORDS = 5
-"""The most words that are named."""
+"""The maximum number of words that are named."""
 
 
 def explain_query(desk: StatementContext, spec: QuerySpec, *, analyze: bool) -> Rows:
@@ -62,7 +62,7 @@ def explain_query(desk: StatementContext, spec: QuerySpec, *, analyze: bool) -> 
 
 
 def explain_select(desk: StatementContext, spec: SnapshotSpec) -> Rows:
-    """Answer EXPLAIN of a SELECT: as a snapshot, and what it would cost as a registered query."""
+    """Answer EXPLAIN of a SELECT: its evaluation as a snapshot, and its cost as a registered query."""
     stream = _stream_of(desk.view, spec)
     spec = with_past(spec, stream)
     measured = desk.snapshots.measure(spec)
@@ -84,14 +84,14 @@ def explain_select(desk: StatementContext, spec: SnapshotSpec) -> Rows:
 
 
 def _aggregate(spec: SnapshotSpec) -> str:
-    """Return what a snapshot makes of its members, before the name of its kind."""
+    """Return the aggregation of a snapshot's members, as a text before the name of its kind."""
     if spec.aggregates is not None:
         return "aggregate of "
     return "count of " if spec.aggregate == "count" else ""
 
 
 def analyse_select(desk: StatementContext, spec: SnapshotSpec) -> Iterator[Rows]:
-    """Answer EXPLAIN ANALYZE of a SELECT: EXPLAIN, and what each operator did when it was answered."""
+    """Answer EXPLAIN ANALYZE of a SELECT: EXPLAIN, and the measured work of each operator."""
     rows, stream = explain_select(desk, spec), _stream_of(desk.view, spec)
     runs = desk.snapshots.analyse(with_past(spec, stream), stream)
     total = [("rows", runs[-1].rows), ("execution time", _ms(runs[-1].seconds))]
@@ -104,15 +104,15 @@ def analyse_select(desk: StatementContext, spec: SnapshotSpec) -> Iterator[Rows]
 
 
 def _operator(name: str, taken: int, left: int | None, seconds: float) -> tuple[Any, ...]:
-    """Return the row of an operator: rows in and out, milliseconds, and the rows in that it does a second."""
+    """Return the row of an operator: rows in and out, milliseconds, and input rows per second."""
     rate = round(taken / seconds) if seconds > 0 else None
     return (name, taken, left, round(1000 * seconds, 3), rate)
 
 
 def _last_batch(desk: StatementContext) -> Rows | None:
-    """Return the operators of the last batch that had records, for all queries together; None before one.
+    """Return the operators of the last batch with records, for all queries together; None if there is none.
 
-    Operators of several slots run side by side; their times are those of the slots added up.
+    Operators of several slots run concurrently; their times are summed over the slots.
     """
     stats = desk.link.progress().stats
     if stats.time is None or not stats.records:
@@ -158,12 +158,12 @@ def _stream_of(view: SessionCatalogue, spec: BoundQuery) -> StreamSpec:
 
 
 def _kind_explanation(spec: BoundQuery, stream: StreamSpec, measure: QueryMeasure) -> KindExplanation:
-    """Return the explanation by the kind of a query or snapshot."""
+    """Return the explanation of a query or snapshot by its kind."""
     return KINDS[spec.kind].explain(ExplainInput(spec, stream, measure, _shared_operators(spec)))
 
 
 def _place(spec: BoundQuery, stream: StreamSpec, measured: QueryMeasure) -> list[Item]:
-    """Return the stream, and the region with its box, its size and what is in the box now."""
+    """Return the stream, and the region with its box, its size and the current content of the box."""
     box = measured.box
     return [
         ("stream", f"{stream.name} ({stream.kind})"),
@@ -177,7 +177,7 @@ def _place(spec: BoundQuery, stream: StreamSpec, measured: QueryMeasure) -> list
 
 
 def _from_archive(desk: StatementContext, spec: SnapshotSpec, stream: StreamSpec) -> list[Item]:
-    """Return which files of its archive an answer needs, for streams that have one."""
+    """Return the archive files that an answer needs, for streams with an archive."""
     if stream.archive is None:
         return []
     if not spec.past:
@@ -188,7 +188,7 @@ def _from_archive(desk: StatementContext, spec: SnapshotSpec, stream: StreamSpec
 
 
 def _moving(spec: BoundQuery) -> list[Item]:
-    """Return the regions of the condition that move, and with which objects; empty where none does."""
+    """Return the moving regions of the condition, each with its focal object; empty if there are none."""
     regions = dict.fromkeys(node.region for node in find_nodes(spec.condition, InsideExpr))
     around = [region_text(region) for region in regions if isinstance(region, MOVING)]
     if not around:
@@ -198,7 +198,7 @@ def _moving(spec: BoundQuery) -> list[Item]:
 
 
 def _from_kept(spec: SnapshotSpec, stream: StreamSpec, usage: Usage | None) -> list[Item]:
-    """Return what this client would use of what it keeps for snapshots of events."""
+    """Return what this client would use of its cache for snapshots of events."""
     if spec.past:
         return [("kept", "not used: the events are scanned, with those that are not archived yet")]
     if usage is None:
@@ -214,7 +214,7 @@ def _from_kept(spec: SnapshotSpec, stream: StreamSpec, usage: Usage | None) -> l
 
 
 def _kept(desk: StatementContext, spec: BoundQuery, stream: StreamSpec) -> list[Item]:
-    """Return what keeping significant objects only means for the answer; empty for other streams."""
+    """Return the effect of RETAIN SIGNIFICANT on the answer; empty for other streams."""
     if not stream.is_significant:
         return []
     if isinstance(spec, SnapshotSpec):
@@ -227,7 +227,7 @@ def _kept(desk: StatementContext, spec: BoundQuery, stream: StreamSpec) -> list[
 
 
 def _sent(spec: QuerySpec, stream: StreamSpec) -> list[Item]:
-    """Return which records slots get for a query, where they get only what some query has use for."""
+    """Return which records slots receive for a query, if its stream sends only records that are needed."""
     if not stream.is_sifted:
         return []
     words = words_needed(spec, stream)
@@ -243,7 +243,7 @@ def _slots(measured: QueryMeasure) -> str:
 
 
 def _asked(desk: StatementContext, spec: SnapshotSpec, stream: StreamSpec, measured: QueryMeasure) -> str:
-    """Return how many slots a snapshot asks, and why."""
+    """Return how many slots a snapshot queries, and why."""
     found = desk.snapshots.count_asked(spec, stream)
     if found is None or found.asked == found.touched:
         return desk.snapshots.asked.text(stream, spec, _each(measured))
@@ -268,7 +268,7 @@ def _access(spec: SnapshotSpec, kind: KindExplanation, measured: QueryMeasure, u
 
 
 def _index(kind: KindExplanation, measured: QueryMeasure) -> str:
-    """Return the index of a registered query, and how much of it the query's region touches."""
+    """Return the index of a registered query, and the part of it that the query's region touches."""
     side = measured.sides.get(kind.index)
     if side is None:
         return kind.index
@@ -277,7 +277,7 @@ def _index(kind: KindExplanation, measured: QueryMeasure) -> str:
 
 
 def _candidates(kind: KindExplanation, measured: QueryMeasure) -> str:
-    """Return the estimated number of a query's candidates for each record: the probability of being one."""
+    """Return the estimated number of candidates per record: the probability that it is a candidate."""
     if not measured.objects:
         return "unknown: nothing is present"
     if kind.terms and measured.texts and measured.terms:
@@ -294,7 +294,7 @@ def _lookup(spec: BoundQuery) -> Key | None:
 
 
 def _shared_operators(spec: BoundQuery) -> tuple[str, ...]:
-    """Return the operators that every kind shares, in order (SOLE section 7)."""
+    """Return the operators that all kinds share, in order (SOLE section 7)."""
     steps = ["key lookup"] if _lookup(spec) is not None else []
     steps.append("box filter")
     if not isinstance(spec.region, EverywhereSpec | RectangleSpec | MovingRectangleSpec | NearestSpec):
@@ -311,7 +311,7 @@ def _of_tables(count: int) -> str:
 
 
 def _order(spec: BoundQuery, kind: KindExplanation, measured: QueryMeasure, what: str) -> list[Item]:
-    """Return the operators in their order, and why: each reads what the one before it leaves."""
+    """Return the operators in their order, and why: each reads the output of the one before it."""
     items: list[Item] = [("plan", " -> ".join(kind.operators)), ("why", _reason(spec, kind, measured, what))]
     if measured.sampled:
         share = _share(measured.satisfied, measured.sampled)
@@ -333,7 +333,7 @@ def _reason(spec: BoundQuery, kind: KindExplanation, measured: QueryMeasure, wha
 
 
 def _so_far(measured: QueryMeasure) -> list[Item]:
-    """Return what a query has cost since it was registered."""
+    """Return the cost of a query since it was registered."""
     mine, everything = measured.own, measured.all
     if mine is None:
         return [("so far", "nothing: no step was taken since")]

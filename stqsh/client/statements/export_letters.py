@@ -1,4 +1,4 @@
-"""EXPORT DEAD LETTERS: the records that could not be read, into a file of JSON lines."""
+"""EXPORT DEAD LETTERS: write the records that could not be read to a file of JSON lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stqsh.storage.output_files import check_replaceable
 from stqsh.storage.progress import stream_statuses
 
 _BEGIN = b'{"stream":'
-"""What a file of dead letters begins with, unless it is empty."""
+"""The start of every non-empty file of dead letters."""
 
 
 def export_letters(desk: StatementContext, statement: statements.ExportDeadLetters) -> Iterator[Outcome]:

@@ -1,4 +1,4 @@
-"""FOLLOW: the records of one object as updates of a query, which is dropped when its reader leaves it."""
+"""FOLLOW: the records of one object as updates of a query, which is dropped when its reader stops."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ _CHANGED = WHY.index("changed")
 
 @dataclass
 class Followed(Subscription):
-    """The records of one object: its last one, then each that comes, and a `-` where it has gone.
+    """The records of one object: its last one, then each new one, and a `-` when it has gone.
 
     Attributes:
-        last: the last record, of a stream's columns, with the step and time as of which it was read.
+        last: the last record, with the stream's columns, and the step and time at which it was read.
     """
 
     last: tuple[pa.Table, int, int | None] | None = None
@@ -77,7 +77,7 @@ class Followed(Subscription):
             if isinstance(item, SnapshotMark):
                 continue
             table = _in_order(item.table, stream)
-            if shown is not None and table.num_rows:  # the record that was shown already
+            if shown is not None and table.num_rows:  # skip the record that was already shown
                 table = table.slice(1) if _records(table.slice(0, 1), stream) == shown else table
                 shown = None
             if table.num_rows:

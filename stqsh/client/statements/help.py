@@ -21,7 +21,7 @@ def help_text(topic: str = "", width: int = 100, *, span: Span = NOWHERE) -> str
 
     Args:
         topic: the name of a document, or words of a statement or a part of one.
-        width: characters a line.
+        width: characters per line.
         span: where the topic is written.
 
     Raises:
@@ -52,7 +52,7 @@ def help_text(topic: str = "", width: int = 100, *, span: Span = NOWHERE) -> str
 
 
 def _found(wanted: str, span: Span) -> list[ReferenceEntry]:
-    """Return the entries with that name, else those whose name has it, else those whose syntax has it."""
+    """Return the entries with that name, or else those whose name contains it, or else whose syntax does."""
     found = (
         [one for one in ALL if one.name == wanted]
         or [one for one in ALL if one.name.startswith(wanted) or wanted in one.name.split()]
@@ -72,7 +72,7 @@ def _found(wanted: str, span: Span) -> list[ReferenceEntry]:
 
 
 def _is_written(words: str, entry: ReferenceEntry) -> bool:
-    """Return whether the syntax of an entry has these keywords, one after the other."""
+    """Return whether the syntax of an entry contains these keywords in sequence."""
     return f" {words} " in f" {' '.join(re.findall('[A-Z]{2,}', entry.syntax))} "
 
 
@@ -86,7 +86,7 @@ def _article(noun: str) -> str:
 
 
 def _see_also(wanted: str, width: int) -> list[str]:
-    """Return a line with the statements and parts that have these words, if there are any."""
+    """Return a line with the statements and parts that contain these words, if there are any."""
     found = [one for one in ALL if wanted in one.name.split() or _is_written(wanted, one)]
     return [_filled("see HELP " + ", HELP ".join(one.name for one in found), width)] if found else []
 
@@ -115,7 +115,7 @@ def is_built(entry: ReferenceEntry) -> bool:
 
 
 def two_columns(rows: list[tuple[str, str]], width: int) -> str:
-    """Lay out words and their meanings side by side, `width` characters a line."""
+    """Lay out words and their meanings side by side, `width` characters per line."""
 
     left = max(len(word) for word, _ in rows) + 4
     right = max(20, width - 1 - left)
@@ -127,7 +127,7 @@ def two_columns(rows: list[tuple[str, str]], width: int) -> str:
 
 
 def _filled(text: str, width: int, indent: str = "") -> str:
-    """Fold long lines between words; continuation lines of indented text are indented further."""
+    """Wrap long lines between words; continuation lines of indented text are indented further."""
 
     further = indent * 3
     return "\n".join(

@@ -1,4 +1,4 @@
-"""INSERT INTO: the records go into the stream's spool, from which the engine takes them."""
+"""INSERT INTO: append records to the stream's spool, from which the engine reads them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def insert(desk: StatementContext, statement: statements.Insert) -> Iterator[Out
     """Append the records of INSERT INTO, all or none.
 
     Raises:
-        BindError: a value does not fit, or makes no record.
+        BindError: a value does not fit its column, or makes no valid record.
     """
     bound: BoundInsert = bind(statement, desk.view).spec
     with locating(statement.piece):
@@ -51,7 +51,7 @@ def insert(desk: StatementContext, statement: statements.Insert) -> Iterator[Out
 
 
 def put(link: Connection, stream: str, segment: SpoolSegment, settings: Profile) -> None:
-    """Append a segment to the spool of a stream; the next SELECT of this client waits for it.
+    """Append a segment to a stream's spool; the next SELECT of this client waits until it is read.
 
     Raises:
         DiskFullError: there is no room for records.
@@ -68,7 +68,7 @@ def put(link: Connection, stream: str, segment: SpoolSegment, settings: Profile)
 
 
 def _records(bound: BoundInsert, statement: statements.Insert) -> ParsedRecords:
-    """Return the records, checked as those of files are."""
+    """Return the records, checked like those of files."""
     now_us = wall_clock_us()
     columns = [
         pa.array(
@@ -91,7 +91,7 @@ def _locate(statement: statements.Insert, rows: NDArray[np.int64]) -> list[RowLo
 
 
 def _computed(expr: Expr, column: Any, now_us: int, at: int, statement: statements.Insert) -> object:
-    """Return the value of a constant expression; `at` is the place of its row."""
+    """Evaluate a constant expression; `at` is the index of its row."""
     if isinstance(expr, LiteralExpr):
         value: object = expr.value
     else:

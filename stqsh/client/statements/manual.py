@@ -1,4 +1,4 @@
-"""Answers questions in plain words from the manual: the section that has the most of their words."""
+"""Answer questions in plain words from the manual: find the section with the most of their words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stqsh.docs import document
 from stqsh.lang.reference import ALL
 
 _DOCUMENTS = ("language", "shell", "operations", "cluster", "kafka", "python", "glossary")
-"""The documents that users are answered from."""
+"""The documents in which answers are searched."""
 _STOP = frozenset(
     re.findall(
         r"\w+",
@@ -32,14 +32,14 @@ _SAME = {
     "bad": "dead", "invalid": "dead", "quit": "leave", "exit": "leave", "csv": "format", "json": "format",
     "geojson": "format", "moves": "moving", "forget": "keep", "expire": "keep",
 }  # fmt: skip
-"""Words that people use for those of the manual."""
+"""Synonyms: users' words, and the manual's words for them."""
 _IN_TITLE, _IN_DOCUMENT = 4.0, 0.6
-"""What a word in a title weighs, and what one in a document weighs beside one in the reference."""
+"""The weight of a word in a title, and that of a word in a document relative to the reference."""
 _LONG = 40.0
 _MOST_LINES = 30
 _ENDINGS = (("ies", "y"), ("ering", ""), ("ered", ""), ("ing", ""), ("ed", ""), ("er", ""), ("s", ""))
 _SHORT = 2
-"""The fewest letters that a word keeps, less one."""
+"""A stem has more than this many letters."""
 _OTHERS = 3
 
 
@@ -48,9 +48,9 @@ class Section:
     """A section of the manual.
 
     Attributes:
-        topic: what HELP shows it under, or the document that has it.
+        topic: the topic of HELP that shows it, or the document that contains it.
         title: its title.
-        text: its text; "" for an entry of the reference, whose page HELP draws.
+        text: its text; "" for an entry of the reference, which HELP formats.
         words: the weights of the words in it.
     """
 
@@ -61,7 +61,7 @@ class Section:
 
 
 def answer_question(question: str, width: int = 100) -> str:
-    """Return the section of the manual that answers a question best, and where there is more.
+    """Return the section of the manual that best answers a question, and pointers to others.
 
     >>> answer_question("how do I find the nearest taxis?").splitlines()[0]
     'Nearest neighbours'
@@ -83,7 +83,7 @@ def _shown(section: Section, width: int) -> str:
 
 
 def _ranked(question: str) -> list[tuple[float, Section]]:
-    """Return the sections with words of a question, the best first."""
+    """Return the sections that contain words of a question, the best first."""
     asked = dict.fromkeys(_words(question))
     sections = _sections()
     rarity = {
@@ -96,7 +96,8 @@ def _ranked(question: str) -> list[tuple[float, Section]]:
 
 
 def _score(section: Section, rarity: dict[str, float]) -> float:
-    """Return how well a section fits words, given how rare each is: it should have most of them."""
+    """Return how well a section matches words, weighted by rarity; sections with most of the words win."""
+    # The share of the question's words, times the summed weights (as in tf-idf).
     there = [word for word in rarity if word in section.words]
     share = sum(rarity[word] for word in there) / (sum(rarity.values()) or 1.0)
     return share * sum(rarity[word] * section.words[word] for word in there)
@@ -123,7 +124,7 @@ def _of_document(topic: str) -> Iterator[Section]:
 
 
 def _weights(title: str, text: str) -> dict[str, float]:
-    """Return the weight of each word: one that comes again counts less, and so does one of a long text."""
+    """Return the weight of each word; repetitions, and words of a long text, weigh less."""
     counts = Counter(_words(text))
     length = 1 + math.log1p(sum(counts.values()) / _LONG)
     weights = {word: (1 + math.log(count)) / length for word, count in counts.items()}
@@ -133,7 +134,7 @@ def _weights(title: str, text: str) -> dict[str, float]:
 
 
 def _words(text: str) -> list[str]:
-    """Return the words of a text that say something, without their endings.
+    """Return the stems of a text's words, without stop words.
 
     >>> _words("How do I drop queries that were registered?")
     ['drop', 'query', 'regist']

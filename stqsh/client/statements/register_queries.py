@@ -1,6 +1,6 @@
-"""REGISTER QUERIES and `Session.register_many`: a query for each row of a file or of a table.
+"""REGISTER QUERIES and `Session.register_many`: register a query for each row of a file or table.
 
-The SELECT is bound once, with a hole for each parameter; rows are read, checked and stored as whole columns.
+The SELECT is bound once, with a hole for each parameter; rows are read, checked and stored by columns.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from stqsh.storage.queries.query_templates import QueryTemplate
 
 NAME_COLUMN = "name"
-"""The column that names the queries if KEY names none."""
+"""The column with the queries' names, if KEY names none."""
 TABLE_PREFIX = "query"
-"""Queries of a table without such a column are called query_1, query_2 and so on."""
+"""Without such a column, the queries of a table are called query_1, query_2, …."""
 _KEY_TYPES = ("STRING", "BIGINT", "INT")
 Columns = list[list[str]]
 Blocks = Callable[[Mapping[str, str]], Iterator["ParameterBlock"]]
@@ -72,7 +72,7 @@ def register_queries(desk: StatementContext, statement: RegisterQueries) -> Iter
         assert isinstance(source, FileSourceSpec)
         source = recognize_dialect(source).source
         columns = infer(source)
-        every = source.options.get("header") is False  # such a file's columns are known by position
+        every = source.options.get("header") is False  # without a header, columns are identified by position
 
         def blocks(wanted: Mapping[str, str]) -> Iterator[ParameterBlock]:
             given = {name: wanted.get(name, "STRING") for name, _ in columns} if every else wanted
@@ -86,13 +86,13 @@ def register_many(desk: StatementContext, template: str, table: Any) -> BulkRegi
     """Register a query for each row of a table; see `Session.register_many`."""
     statement = _template_statement(template)
     rows = as_table(table)
-    if not rows.num_rows:  # columns without values have no types
+    if not rows.num_rows:  # empty columns have no types
         return BulkRegistration(0, 0, ())
     return _registered(desk, statement, table_columns(rows), lambda wanted: table_parameters(rows, wanted))
 
 
 def _template_statement(text: str) -> RegisterQueries:
-    """Parse the template of `register_many`; raise `StqshError` if it is none."""
+    """Parse the template of `register_many`; raise `StqshError` if it is not one."""
     statements = parse(text)
     statement = statements[0] if len(statements) == 1 else None
     if isinstance(statement, Select):
@@ -108,7 +108,7 @@ def _template_statement(text: str) -> RegisterQueries:
 def _registered(
     desk: StatementContext, statement: RegisterQueries, columns: Columns, blocks: Blocks
 ) -> BulkRegistration:
-    """Register the queries of all rows, a block at a time; raise `StqshError` if no row makes one."""
+    """Register the queries of all rows, block by block; raise `StqshError` if no row makes one."""
     with locating(statement.piece):
         spec = bind(statement, desk.view, inferred=columns).spec
         check_kind(desk.link.db, spec.kind)
@@ -135,10 +135,10 @@ def _register(
     rows: pa.RecordBatch,
     members: Mapping[Hole, frozenset[str]],
 ) -> NDArray[np.bool_]:
-    """Register the queries of rows; return those whose name is in use, bool (n,).
+    """Register the queries of rows; return which have a name that is in use, bool (n,).
 
-    A region over the 180th meridian has another form than those of other rows, so its query is registered by
-    itself.
+    A region across the 180th meridian has another form than the other regions, so its query is registered
+    separately.
     """
     beyond = reach_beyond(template, rows, members)
     in_use = np.zeros(rows.num_rows, np.bool_)
@@ -166,7 +166,7 @@ def _template(statement: RegisterQueries, spec: QuerySpec) -> QueryTemplate:
 
 
 def _key_column(statement: RegisterQueries, columns: Mapping[str, str]) -> str | None:
-    """Return the column with the queries' names; None if they are named by their positions."""
+    """Return the column with the queries' names; None if they are numbered."""
     if statement.key is None:
         return NAME_COLUMN if columns.get(NAME_COLUMN) in _KEY_TYPES else None
     name, span = statement.key.text, statement.key.span
@@ -183,7 +183,7 @@ def _key_column(statement: RegisterQueries, columns: Mapping[str, str]) -> str |
 
 
 def _wanted(statement: RegisterQueries, template: QueryTemplate, key: str | None) -> dict[str, str]:
-    """Return the columns to read, and for each a type that suits all places where its values go."""
+    """Return the columns to read, each with a type that suits all places where its values are used."""
     wanted: dict[str, set[str]] = {} if key is None else {key: {"STRING"}}
     for _, hole in template.holes:
         if hole.constant is None:

@@ -1,4 +1,4 @@
-"""REPARTITION and REBALANCE: new routings of streams, which take effect with the next step."""
+"""REPARTITION and REBALANCE: change the routings of streams with the next step."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _MOVES = {
     "border": "moves leaves at borders",
 }
 _SUITS = {"shift": "agrid", "splitmerge": "agrid", "greedy": "grid", "border": "quadtree"}
-"""The strategy to suggest for an adjuster that does not fit; qttree for others."""
+"""The strategy to suggest if an adjuster does not fit; qttree by default."""
 
 
 def repartition(desk: StatementContext, statement: Repartition) -> Iterator[Outcome]:
@@ -83,7 +83,7 @@ def repartition(desk: StatementContext, statement: Repartition) -> Iterator[Outc
 
 
 def _may_split_by_texts(desk: StatementContext, stream: StreamRow, strategy: str) -> bool:
-    """Return whether leaves of a new table of a stream may be split by texts."""
+    """Return whether a stream's new table may have leaves split by texts."""
     has_words = stream.spec.is_event and stream.spec.searches_text
     settings = session_settings(desk.link.db, desk.profile)
     return strategy == "qttree" and has_words and settings.flag("routing.text_leaves")
@@ -123,12 +123,12 @@ def _for_streams(
     change: Callable[[StreamRow, RoutingTable], Iterator[Message]],
     check: Callable[[StreamRow], None] = lambda stream: None,
 ) -> Iterator[Outcome]:
-    """Change the routing of one stream, or of all; those that cannot be changed are named with the reason.
+    """Change the routing of one stream, or of all; report streams that cannot be changed, with the reason.
 
     Args:
         desk: the client.
         name: the stream, None for all.
-        change: changes the routing of a stream that has been read, and says how.
+        change: changes the routing of a stream that has been read, and yields messages about it.
         check: raises `StqshError` for a stream whose routing cannot be changed, before it is read.
 
     Raises:
@@ -158,19 +158,19 @@ def _for_streams(
 
 
 def _reading(desk: StatementContext, stream: StreamRow) -> WaitNotice:
-    """Return what the user sees until a stream is read."""
+    """Return the notice shown until a stream has been read."""
     text = f"waiting for {stream.name} to be read … (Ctrl-C leaves)"
     return WaitNotice(text, lambda tell: _wait(desk, stream, tell))
 
 
 def _finding(desk: StatementContext, stream: StreamRow) -> WaitNotice:
-    """Return what the user sees while the records before each record are found, once for each stream."""
+    """Return the notice shown while each record's predecessor is found, once per stream."""
     text = f"finding where the objects of {stream.name} come from … (Ctrl-C leaves)"
     return WaitNotice(text, lambda _: find_previous_rows(desk.link.home, stream.spec))
 
 
 def _check_possible(desk: StatementContext, stream: StreamRow, change: str) -> None:
-    """Raise `NotSupportedError` for a stream that is routed by object only, with the words of the change."""
+    """Raise `NotSupportedError` if a stream's routing cannot change; `change` names the change."""
     if stream.spec.is_significant:
         raise NotSupportedError(f"{change} on a stream that RETAINs SIGNIFICANT objects")
     if stream.spec.needs_dealer and keeps_heads_in_spark(desk.link.db):
@@ -180,7 +180,7 @@ def _check_possible(desk: StatementContext, stream: StreamRow, change: str) -> N
 
 
 def _recent(desk: StatementContext, stream: StreamRow, *, with_texts: bool) -> RecentInput:
-    """Return what a stream brought lately; raise `StqshError` if that is not known."""
+    """Return a stream's recent input; raise `StqshError` if it is unknown."""
     try:
         ask = partial(_ask_columns, desk, stream.spec)
         return recent_input(desk.link.home, desk.link.db, stream.spec, with_texts=with_texts, ask=ask)
@@ -192,7 +192,7 @@ def _recent(desk: StatementContext, stream: StreamRow, *, with_texts: bool) -> R
 
 
 def _ask_columns(desk: StatementContext, stream: StreamSpec, columns: list[str]) -> pa.Table:
-    """Ask the slots for columns of their objects; of events, of the last ones."""
+    """Query the slots for columns of their objects; for events, of the latest ones."""
     last = f" ORDER BY {column_name(stream.time)} DESC LIMIT {RECENT}" if stream.is_event else ""
     named = ", ".join(map(column_name, columns))
     [statement] = parse(f"SELECT {named} FROM {identifier(stream.name)}{last}")
@@ -201,7 +201,7 @@ def _ask_columns(desk: StatementContext, stream: StreamSpec, columns: list[str])
 
 
 def _check_steps_known(desk: StatementContext, stream: StreamRow) -> None:
-    """Raise `StqshError` if it is not known since when a query lives whose answer depends on that."""
+    """Raise `StqshError` if a query's first step is unknown and its answer depends on it."""
     unknown = unknown_until(desk.link.db)
     for query in live_queries(desk.link.db) if unknown else ():
         timed = query.spec.for_us is not None or query.spec.options.since_now
@@ -213,7 +213,7 @@ def _check_steps_known(desk: StatementContext, stream: StreamRow) -> None:
 
 
 def _put_in_force(desk: StatementContext, stream: StreamRow, plan: RoutePlan, text: str) -> Iterator[Message]:
-    """Log a routing, say what it is and what it is to bring, and in a script wait until it is in force."""
+    """Log a routing, report the change and its predicted effect; in a script, wait until it is in force."""
     row = put_in_force(desk.link.db, stream, plan, text)
     entry = row.entry
     assert isinstance(entry, StreamRouted)
@@ -229,7 +229,7 @@ def _put_in_force(desk: StatementContext, stream: StreamRow, plan: RoutePlan, te
 
 
 def _is_read(desk: StatementContext, stream: StreamRow) -> bool:
-    """Return whether a stream has a routing: its records are known, and the session's engine has begun."""
+    """Return whether a stream has a routing: its records are known, and the session's engine has started."""
     status = stream_statuses(desk.link.db).get(stream.id)
     is_known = stream.spec.is_live or (status is not None and status.state not in ("new", "reading"))
     return is_known and current_table(desk.link.home, desk.link.db, stream) is not None

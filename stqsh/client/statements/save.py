@@ -24,15 +24,15 @@ from stqsh.storage.staging import Staging, requested
 from stqsh.units import counted, format_size
 
 _TELL_S = 5.0
-"""How often a long copy says how far it has come."""
+"""How often a long copy reports its progress."""
 
 
 def save(desk: StatementContext, statement: statements.Save) -> Iterator[Outcome]:
     """Execute SAVE TO.
 
     Raises:
-        SavepointError: there is something at the URI already, or the session cannot be saved, as one whose
-            files are in `session.storage` cannot be yet.
+        SavepointError: something already exists at the URI, or the session cannot be saved; a session with
+            files in `session.storage` cannot be saved yet.
         StorageError: the URI names no store, or the store fails.
     """
     uri: str = bind(statement, desk.view).spec

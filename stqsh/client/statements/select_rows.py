@@ -1,6 +1,6 @@
-"""SELECT over rows that no stream holds: of files, of the answer of a query, and the one without FROM.
+"""SELECT over rows outside streams: of a file, of a query's answer, and the single row without FROM.
 
-They are asked once, without the engine.
+Such a SELECT is answered once, without the engine.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from stqsh.storage.control_log import wall_clock_us
 from stqsh.storage.rows import Progress, QueryRow
 
 _ROLES = ("x", "y", "planar")
-"""The options that say what columns are; the others are those of the format."""
+"""The options that define columns; all others are options of the format."""
 
 Given = Mapping[str, Literal | Quantity]
 
 
 def select_file(desk: StatementContext, statement: Select) -> Iterator[Outcome]:
-    """Answer a SELECT whose FROM is a file; what it sets aside is told.
+    """Answer a SELECT from a file; report records that are set aside.
 
     Raises:
         BindError: the file cannot be read, or the SELECT does not fit it.
@@ -84,7 +84,7 @@ def select_file(desk: StatementContext, statement: Select) -> Iterator[Outcome]:
 
 
 def _check_file(statement: Select) -> None:
-    """Raise `BindError` for what only streams have."""
+    """Raise `BindError` for clauses that only streams support."""
     if len(statement.relations) > 1:
         raise BindError("a file cannot be joined", statement.relations[1].span, hint="make a TABLE of it")
     length = statement.sync or statement.window
@@ -94,11 +94,11 @@ def _check_file(statement: Select) -> None:
 
 
 def _file_as_stream(desk: StatementContext, relation: Relation, file: FileSource) -> StreamSpec:
-    """Return a file as the stream that a SELECT asks: its columns, and which of them are place and time.
+    """Return the definition of a file as a stream: its columns, and the location and time among them.
 
     Raises:
         BindError: an option names no column, or one of another type.
-        SourceError: there is no file, or none that can be read.
+        SourceError: no file matches, or none can be read.
     """
     beside = None if desk.script is None else Path(desk.script).absolute().parent
     roles = {name: value for name, value in file.options if name in _ROLES}
@@ -158,7 +158,7 @@ def select_query(desk: StatementContext, statement: Select, query: QueryRow) -> 
     """Answer a SELECT over a registered query's answer after the last step.
 
     Raises:
-        BindError: the query has no answer to ask, or the SELECT does not fit it.
+        BindError: the query keeps no answer, or the SELECT does not fit it.
         EngineDeadError: the engine dies before the query has begun.
     """
     link, relation = desk.link, statement.relations[0]
@@ -177,7 +177,7 @@ def select_query(desk: StatementContext, statement: Select, query: QueryRow) -> 
 
 
 def _check_query(statement: Select, stream: StreamSpec) -> None:
-    """Raise for what an answer cannot be asked."""
+    """Raise for clauses that an answer does not support."""
     if len(statement.relations) > 1:
         raise NotSupportedError("joins with a query's answer", statement.relations[1].span)
     relation, length = statement.relations[0], statement.sync or statement.window
@@ -190,9 +190,9 @@ def _check_query(statement: Select, stream: StreamSpec) -> None:
 
 
 def _query_as_stream(query: QueryRow, of: StreamSpec, kinds: dict[str, str]) -> StreamSpec:
-    """Return the answer of a query as the stream that a SELECT asks.
+    """Return the definition of a query's answer as a stream.
 
-    Its place and its time are the columns that show those of the query's stream.
+    Its location and time are the columns that show those of the query's stream.
     """
     plain = [one for one in reversed(query.spec.select) if isinstance(one.value, ColumnExpr)]
     shown = {one.value.name: one.name for one in plain if isinstance(one.value, ColumnExpr)}
@@ -246,7 +246,7 @@ def _plain(column: Any) -> Any:
 
 
 class WithRows(SessionCatalogue):
-    """The catalogue of a session, in which rows are a stream of their name."""
+    """A session's catalogue that also has rows under their name as a stream."""
 
     def __init__(self, desk: StatementContext, rows: StreamSpec) -> None:
         super().__init__(desk.link.db, desk.profile)
@@ -269,9 +269,9 @@ def answer_rows(
     Args:
         desk: The client.
         statement: The SELECT.
-        stream: The rows as a stream: their columns, and which of them are place and time.
+        stream: The definition of the rows as a stream: their columns, and the location and time among them.
         rows: The rows, see `answer_over_rows`.
-        progress: Of which step the rows are. NOW is its time; before the first step, that of the wall clock.
+        progress: The step of the rows. NOW is its time; before the first step, the time of the wall clock.
 
     Raises:
         BindError: the SELECT does not fit the rows.
@@ -286,7 +286,7 @@ def answer_rows(
 
 
 def _areas(desk: StatementContext, spec: SnapshotSpec) -> SlotState:
-    """Return a state that has the named regions of a query."""
+    """Return a state with the named regions of a query."""
     state = SlotState.fresh(0)
     for area in spec.areas:
         PolygonTable(state).define(area, unpack(area_geometry(desk.link.db, area)))

@@ -1,4 +1,4 @@
-"""SET: a setting of the session, and what follows from it at once."""
+"""SET: change a setting of the session, and apply its immediate effects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stqsh.storage.session_settings import check_setting, session_settings
 
 
 def set_setting(desk: StatementContext, statement: statements.SetSetting) -> Iterator[Outcome]:
-    """Execute SET key = value; raise `StqshError` for a value that the setting cannot have."""
+    """Execute SET key = value; raise `StqshError` for an invalid value."""
     bound = bind(statement, desk.view)
     key, db = bound.spec.key, desk.link.db
     value = check_setting(key, str(bound.spec.value))

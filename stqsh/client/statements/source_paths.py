@@ -1,4 +1,4 @@
-"""The files and folders that statements name: where they are, and what is wrong in the statement."""
+"""Find the files and folders that statements name, and locate their errors in the statement."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Reader = CreateStream | CreateTable | CreateRegions | RegisterQueries
 def with_absolute_files(statement: Creation, script: str | None = None) -> Creation:
     """Return the statement with its glob made absolute; other sources stay as they are.
 
-    A relative glob is looked for beside the script first, then in the working directory.
+    A relative glob is resolved against the script's folder first, then against the working directory.
 
     Raises:
         SourceError: no file matches.
@@ -82,7 +82,7 @@ def _without_dots(glob: str) -> str:
 
 
 def _near_file(path: Path) -> str:
-    """Return what may be wrong with a path that no file has: a folder, no such folder, or a similar name."""
+    """Explain a path without a file: it is a folder, its folder does not exist, or a similar name exists."""
     if _is_folder(path):
         return f"it is a folder: '{path}/*' names the files in it"
     folders = (one for one in reversed(path.parents) if not has_magic(str(one)))
@@ -128,7 +128,7 @@ Columns = tuple[tuple[str, str], ...]
 
 
 def file_columns(glob: str, format_: str | None, options: Mapping[str, Any]) -> Columns:
-    """Return the columns of the files that match; () if there are none, or they cannot be read."""
+    """Return the columns of the matching files; () if there are none, or they cannot be read."""
     # pyarrow: only when needed
     from stqsh.sources.recognition import recognize
 
@@ -140,10 +140,10 @@ def file_columns(glob: str, format_: str | None, options: Mapping[str, Any]) -> 
 
 
 def make_folder(path: str, span: Span) -> Path:
-    """Make a folder for what a session writes, and return it with its absolute path.
+    """Make a folder for a session's output, and return its absolute path.
 
     Raises:
-        BindError: files cannot be written to it; with the place of the statement that names it.
+        BindError: files cannot be written to it; the error has the position in the statement.
     """
     if not path:
         raise BindError("the name of the folder is empty", span)

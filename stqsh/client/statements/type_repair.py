@@ -1,7 +1,7 @@
-"""Column types of place and time, repaired where a few records of a source do not fit.
+"""Repair the column types of locations and times if a few records of a source do not fit.
 
-A column's type is inferred from its values. One record with a place of 'n/a' would make the column text, and
-the stream impossible. So a column that a statement names as LOCATION or TIME, or that has a usual name for
+A column's type is inferred from its values. A single location 'n/a' would make the column text, and the
+stream impossible. Therefore a column that a statement names as LOCATION or TIME, or that has a usual name for
 it, gets the type of most of its values, and the other records are set aside when the stream is read.
 """
 
@@ -27,10 +27,10 @@ Columns = list[list[str]]
 def fitted(
     statement: CreateStream, columns: Columns, source: FileSourceSpec
 ) -> tuple[Columns, tuple[str, ...]]:
-    """Return inferred columns with the types of place and time that most records have, and remarks on that.
+    """Return inferred columns with the location and time types of most records, and remarks on the changes.
 
     Raises:
-        BindError: the only column for a role does not hold what it should, or nothing.
+        BindError: the only column for a role is empty, or does not hold suitable values.
     """
     types, notes = dict(columns), []
     for role, name in _texts(statement, types).items():
@@ -56,7 +56,7 @@ def fitted(
 
 
 def _nearly_numbers(types: dict[str, str], source: FileSourceSpec, key: str) -> Iterator[str]:
-    """Yield a remark on each column but the key that is text because a few of its values are no numbers."""
+    """Yield a remark on each column except the key that is text because a few values are not numbers."""
     keys = {*usual_names("key", [*types])}
     texts = [name for name, kind in types.items() if kind == "STRING"]
     for name in [name for name in texts if name.lower() != key and name not in keys]:
@@ -70,7 +70,7 @@ def _nearly_numbers(types: dict[str, str], source: FileSourceSpec, key: str) -> 
 
 
 def _texts(statement: CreateStream, types: dict[str, str]) -> dict[str, Name]:
-    """Return the text columns that are to be places or times: those the statement names, else usual ones."""
+    """Return the text columns for location and time: those the statement names, or else usual names."""
     x, y = statement.location or (None, None)
     guesses = guess_roles([*types.items()])
     found = {"x": x, "y": y, "time": statement.time}

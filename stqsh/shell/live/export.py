@@ -1,4 +1,4 @@
-r"""A TAIL whose rows go elsewhere (`\o`): all of them, while the terminal shows how many were written."""
+r"""A TAIL redirected by `\o`: write all rows, while the terminal shows how many were written."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def export(following: Subscription, writer: Writer, screen: Screen, name: str) -
 
     Args:
         following: The query's updates.
-        writer: What writes them.
+        writer: Writes them.
         screen: Where the status line is drawn.
-        name: The destination, as the status line names it.
+        name: The name of the destination in the status line.
 
     Returns:
         The message for the user.

@@ -1,4 +1,4 @@
-"""A thread that reads a source ahead of the view that draws it, so that no key waits for a large batch."""
+"""A thread that reads a source ahead of the view, so that no key press waits for a large batch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 AHEAD = 200_000
-"""Rows that are read ahead at most; the rest waits in the session's update log."""
+"""The maximum number of rows read ahead; the rest stays in the session's update log."""
 _JOIN_S = 2.0
 
 
@@ -28,14 +28,14 @@ class _Stopped(Exception):
 
 
 class Prefetch(Generic[T]):
-    """Reads what a source yields, in a thread of its own.
+    """Reads the items of a source in a thread.
 
     Attributes:
         progress: The session's progress as the source last reported it.
     """
 
     def __init__(self, source: Callable[[OnIdle], Iterable[T]]) -> None:
-        """Start to read; `source` is called in the thread, with the function that takes the progress."""
+        """Start reading; `source` is called in the thread with a function that receives the progress."""
         self._source = source
         self._items: deque[T] = deque()
         self._latest: T | None = None
@@ -49,21 +49,21 @@ class Prefetch(Generic[T]):
 
     @property
     def waiting(self) -> int:
-        """Rows that are read and not taken."""
+        """The number of rows that are read but not yet taken."""
         return self._waiting
 
     @property
     def is_full(self) -> bool:
-        """Whether more may wait in the log."""
+        """Whether the limit is reached, so that more rows may wait in the log."""
         return self._waiting >= AHEAD
 
     @property
     def is_over(self) -> bool:
-        """Whether everything was taken and nothing more can come."""
+        """Whether all items were taken and no more can arrive."""
         return self._is_done and not self._items
 
     def take(self) -> list[T]:
-        """Return all items that have come; where none has, raise the error that ended the source."""
+        """Return all items that have arrived; if there are none, raise the error that ended the source."""
         with self._changed:
             items = list(self._items)
             self._items.clear()
@@ -81,7 +81,7 @@ class Prefetch(Generic[T]):
         return self._latest
 
     def wait(self, seconds: float) -> None:
-        """Wait until something has come or the source has ended, at most some seconds."""
+        """Wait until an item has arrived or the source has ended, for at most `seconds`."""
         with self._changed:
             self._changed.wait_for(lambda: self._items or self._is_done, seconds)
 

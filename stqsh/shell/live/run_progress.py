@@ -1,4 +1,4 @@
-"""A RUN in the shell: a bar that shows how far it is, and Ctrl-C that stops it."""
+"""A RUN in the shell: draw a progress bar, and stop the RUN at Ctrl-C."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 BAR = 20
 _STOP_WAIT_S = 3.0
 _PATIENCE_S = 1.0
-"""The time after which a RUN that has taken no step says so."""
+"""The time after which a RUN without a step reports that."""
 
 
 def run_with_progress(session: Session, running: RunHandle, screen: Screen) -> tuple[str, bool]:
-    """Wait for a RUN; return a summary, and whether it came to its end.
+    """Wait for a RUN; return a summary, and whether it was completed.
 
-    The first Ctrl-C stops it after the batch under way; a second one does not wait for that.
+    The first Ctrl-C stops it after the batch under way; the second does not wait for that batch.
 
     Raises:
         EngineDeadError: The engine has stopped.
@@ -55,7 +55,7 @@ def run_with_progress(session: Session, running: RunHandle, screen: Screen) -> t
 
 
 def _stopped(view: RunView) -> str:
-    """Stop a RUN, wait for the batch under way unless Ctrl-C comes again, and return the message."""
+    """Stop a RUN, wait for the batch under way unless Ctrl-C is pressed again, and return the message."""
     view.screen.status("RUN  stops after the batch under way…  Ctrl-C again leaves at once", now=True)
     running, deadline = view.running, time.monotonic() + _STOP_WAIT_S
     running.cancel()
@@ -112,7 +112,7 @@ class RunView:
         return progress.step > 0 and takes_steps(engine_text(self.session.home), progress)
 
     def share(self, progress: Progress) -> float | None:
-        """Return the share of the RUN that is done, 0 to 1; None where it is not known."""
+        """Return the completed share of the RUN, 0 to 1; None if it is unknown."""
         steps = progress.step - self.start.step
         spec = self.running.spec
         if isinstance(spec, RunSteps):

@@ -1,4 +1,4 @@
-"""Scrolling back in a TAIL: the last rows that came, whether they were shown or not, on the full screen."""
+"""Scroll back in a TAIL: a full-screen view of the latest rows, including rows that were not shown live."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from stqsh.shell.writers.update_table import UpdateLines
 
 KEPT = 50_000
-"""The rows that are kept at least, where as many have come."""
+"""The minimum number of rows that are kept, if as many have arrived."""
 SIDEWAYS = 20
 _STYLES = {"+": "ansigreen", "-": "ansired"}
 
 
 @dataclass(slots=True)
 class _Block:
-    """Some rows, or a mark, and those of the rows that fit the latest filter."""
+    """A block of rows, or a mark, with the rows that match the latest filter."""
 
     item: Updates | SnapshotMark
     _wanted: UpdateFilter = ALL
@@ -39,7 +39,7 @@ class _Block:
         return 1 if isinstance(self.item, SnapshotMark) else self.item.table.num_rows
 
     def fitting(self, wanted: UpdateFilter) -> Updates | SnapshotMark | None:
-        """Return the rows that fit a filter; None where none does."""
+        """Return the rows that match a filter; None if none does."""
         if isinstance(self.item, SnapshotMark):
             return None if wanted else self.item
         if self._fitting is None or self._wanted != wanted:
@@ -48,14 +48,14 @@ class _Block:
 
 
 class ScrollBuffer:
-    """Keeps the last rows that came: at least `KEPT` of them."""
+    """Keeps the latest rows: at least `KEPT` of them."""
 
     def __init__(self) -> None:
         self._blocks: deque[_Block] = deque()
         self.rows = 0
 
     def add(self, item: Updates | SnapshotMark) -> None:
-        """Keep rows or a mark, and drop the oldest."""
+        """Add rows or a mark, and drop the oldest ones."""
         self._blocks.append(_Block(item))
         self.rows += self._blocks[-1].rows
         while self.rows - self._blocks[0].rows >= KEPT:
@@ -64,11 +64,11 @@ class ScrollBuffer:
     def window(
         self, wanted: UpdateFilter, offset: int, count: int
     ) -> tuple[list[Updates | SnapshotMark], int]:
-        """Return `count` rows that fit, oldest first, after skipping the `offset` newest.
+        """Return `count` matching rows, oldest first, after skipping the `offset` newest ones.
 
         Returns:
-            The rows, and the number of fitting rows from the newest down to the oldest of the window. That is
-            less than `offset + count` only where there are no more.
+            The rows, and the number of matching rows from the newest down to the oldest in the window. That
+            number is less than `offset + count` only if there are no more rows.
         """
         found: list[Updates | SnapshotMark] = []
         passed = 0
@@ -98,12 +98,12 @@ class ScrollBack:
 
     Attributes:
         kept: The rows.
-        lines: Draws rows; their columns keep the widths of the live view.
+        lines: Renders rows; their columns have the widths of the live view.
         wanted: The filter.
-        waiting: Returns the text on the rows that have come since.
-        offset: The number of rows below the screen.
-        shift: The number of characters left of the screen.
-        is_left: Whether the user wants to leave the TAIL as well.
+        waiting: Returns a text about the rows that have arrived since.
+        offset: The number of rows below the visible ones.
+        shift: The number of characters to the left of the visible ones.
+        is_left: Whether the user wants to leave the TAIL, too.
     """
 
     kept: ScrollBuffer
@@ -140,7 +140,7 @@ class ScrollBack:
         return [heading, *rows, *empty, self._status(width)]
 
     def last(self, width: int, height: int) -> list[Line]:
-        """Return nothing: the live rows continue below those that were there."""
+        """Return no lines: the live rows continue below the earlier ones."""
         del width, height
         return []
 

@@ -1,7 +1,7 @@
 """The live view of TAIL, SUBSCRIBE and RUN: updates scroll, a status line shows that the stream is alive.
 
 A thread reads the updates (`Prefetch`), a `ScrollBuffer` keeps them for scrolling back, and a `Screen` draws
-as many as a terminal has room for. Space pauses, `/` filters, arrows scroll back, `q` and Ctrl-C leave.
+as many as fit on a terminal. Space pauses, `/` filters, arrows scroll back, `q` and Ctrl-C leave.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 LOOK_S = 0.03
 """The longest time that a key or an update waits to be handled."""
 PATIENCE_S = 0.7
-"""The time after which the status line says that the log is being read."""
+"""The time after which the status line reports that the log is being read."""
 _BACK = ("up", "pageup", "home", "left", "right")
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT")
 
@@ -83,24 +83,24 @@ def drain(following: Subscription, writer: Writer) -> str:
 
 
 def left_text(following: Subscription) -> str:
-    """Return what leaving a query means for it."""
+    """Return the effect of leaving a query."""
     name = following.query.name
     return f"left {name}; it is dropped" if following.temporary else f"left {name}; it goes on"
 
 
 @dataclass
 class LiveView:
-    """Draws updates and marks on a screen, as many as it has room for, and handles keys.
+    """Draws as many updates and marks as fit on a screen, and handles keys.
 
     Attributes:
         screen: Where it draws.
         name: The name in the status line.
         home: The session's home.
-        one_query: Whether only one query's updates can come.
-        keys: The keys that are pressed.
+        one_query: Whether only updates of a single query can arrive.
+        keys: The source of pressed keys.
         scheme: The setting shell.scheme.
         warning: Returns the status line's remark on the answer.
-        notices: Messages from the thread that reads, to be shown above what comes.
+        notices: Messages from the reading thread, to be shown above the next updates.
     """
 
     screen: Screen
@@ -128,7 +128,7 @@ class LiveView:
         self._lines = UpdateLines(self.screen.target(one_query=self.one_query))
 
     def follow(self, source: Source) -> None:
-        """Show what a source yields until it ends.
+        """Show the items of a source until it ends.
 
         Raises:
             KeyboardInterrupt: The user leaves.
@@ -139,16 +139,16 @@ class LiveView:
                 while not (feed.is_over and not self.is_paused):
                     self._look(feed)
                 _show_notices(self.notices, self.screen)
-                feed.take()  # raises what ended it
+                feed.take()  # raises the error that ended it
             finally:
                 self.screen.close()
 
     def _look(self, feed: Prefetch[Item]) -> None:
-        """Show what has come, then handle the keys."""
+        """Show the arrived items, then handle the keys."""
         if self.screen.width != self._width:
             self._fit()
         if not self.is_paused:
-            items = feed.take()  # first, as a notice precedes what it is about
+            items = feed.take()  # first, because a notice precedes its subject
             _show_notices(self.notices, self.screen)
             for item in items:
                 self._show(item)
@@ -157,7 +157,7 @@ class LiveView:
             self._press(press, feed)
 
     def _show(self, item: Item) -> None:
-        """Keep updates or a mark, and draw those that fit the filter, the latest where room is short."""
+        """Store updates or a mark, and draw those that match the filter; if room is short, the latest."""
         self._kept.add(item)
         if isinstance(item, SnapshotMark):
             if not self.wanted:
@@ -189,7 +189,7 @@ class LiveView:
         self._status(feed, now=True)
 
     def _filter(self, typed: str) -> None:
-        """Show only rows that fit from now on, below the last of those that came before."""
+        """Show only matching rows from now on, below the last of the earlier rows."""
         new = wanted(typed, names=not self.one_query)
         if new == self.wanted:
             return
@@ -243,7 +243,7 @@ class LiveView:
             (80, f"paused, {waiting_text(feed)}" if self.is_paused else ""),
             (85, self.warning()),
             (65, sheds),
-            # Until the first step that is all there is to say.
+            # Before the first step there is no other information.
             (60 if feed.progress.step else 90, step),
             *zip(weights, rest, strict=False),
             (75, count),
@@ -264,5 +264,5 @@ def _show_notices(notices: deque[str], screen: Screen) -> None:
 
 
 def waiting_text(feed: Prefetch[Item]) -> str:
-    """Return the number of updates that have come and are not shown yet, as text."""
+    """Return the number of updates that have arrived but are not shown yet, as a text."""
     return f"{group_digits(feed.waiting)}{'+' if feed.is_full else ''} waiting"

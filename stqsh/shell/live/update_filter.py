@@ -26,7 +26,7 @@ class UpdateFilter:
 
     Attributes:
         sign: +1 or -1 for one op, 0 for both.
-        text: A text in any shown column, in upper or lower case.
+        text: A text to find in any shown column, ignoring case.
         names: Whether the names of queries are shown, too.
     """
 
@@ -43,7 +43,7 @@ class UpdateFilter:
         return " ".join(word for word in (SIGNS.get(self.sign, ""), self.text) if word)
 
     def of(self, updates: Updates) -> Updates:
-        """Return the updates that fit, in order."""
+        """Return the matching updates, in order."""
         if not self or not updates.table.num_rows:
             return updates
         return replace(updates, table=updates.table.filter(pa.array(self._fitting(updates))))
@@ -54,7 +54,7 @@ class UpdateFilter:
         return fits & self._mentioned(updates) if self.text else fits
 
     def _mentioned(self, updates: Updates) -> NDArray[np.bool_]:
-        """Return which rows have the text in their key, time, reason, query's name, or a value."""
+        """Return which rows contain the text in their key, time, reason, query's name, or a value."""
         found = mentions(head_columns(updates).key.values, self.text)
         found |= self._named(updates) | self._timed(updates)
         for group in group_updates(updates):
@@ -63,7 +63,7 @@ class UpdateFilter:
         return found
 
     def _named(self, updates: Updates) -> NDArray[np.bool_]:
-        """Return which rows have the text in the name of their query or reason."""
+        """Return which rows contain the text in the name of their query or in their reason."""
         text = self.text.lower()
         reasons = [code for code, name in enumerate(REASONS) if code and text in name]
         queries = [one.id for one in occurring(updates) if self.names and text in one.name.lower()]
@@ -72,7 +72,7 @@ class UpdateFilter:
         return np.asarray(named | np.isin(table.column("why").to_numpy(), reasons))
 
     def _timed(self, updates: Updates) -> NDArray[np.bool_]:
-        """Return which rows have the text in the time of their step."""
+        """Return which rows contain the text in the time of their step."""
         at_us = updates.table.column("at_us").to_numpy()
         text = self.text.upper()
         return np.isin(at_us, [at for at in np.unique(at_us).tolist() if text in (instant(at) or "")])
@@ -82,7 +82,7 @@ ALL = UpdateFilter()
 
 
 def wanted(typed: str, *, names: bool = False) -> UpdateFilter:
-    """Return the filter that a user has typed: `+`, `-`, `taxi-042`, `- left`; nothing for no filter."""
+    """Parse a typed filter: `+`, `-`, `taxi-042`, `- left`; an empty text is no filter."""
     sign, space, text = typed.strip().partition(" ")
     if sign in ("+", "-"):
         return UpdateFilter(1 if sign == "+" else -1, text.strip(), names)
@@ -90,7 +90,7 @@ def wanted(typed: str, *, names: bool = False) -> UpdateFilter:
 
 
 def mentions(column: Column, text: str) -> NDArray[np.bool_]:
-    """Return which values of a column contain the text as they are shown, in upper or lower case."""
+    """Return which values of a column contain the text as displayed, ignoring case."""
     is_written = pa.types.is_timestamp(column.type) or pa.types.is_list(column.type)
     shown: Any = pa.array(texts(column), pa.string()) if is_written else rounded(column)
     if not pa.types.is_string(shown.type) and not pa.types.is_large_string(shown.type):

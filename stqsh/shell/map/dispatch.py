@@ -1,4 +1,4 @@
-"""Choose where a map goes: the screen, a page in a file, or one frame as text where there is no terminal."""
+"""Choose the output of a map: the screen, a page in a file, or one frame as text without a terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def show_or_write(feed: MapFeed, screen: Screen, scheme: str = "auto") -> str:
 
 
 def print_or_write(feed: MapFeed, screen: Screen) -> str:
-    """Print one frame, or write the page; return the message for the user, "" for none.
+    """Print one frame, or write the page; return the message for the user, "" if there is none.
 
     Raises:
         StqshError: The session cannot be read, or the file cannot be written.

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 WELCOME = r"stqsh: continuous queries over streams that move.  HELP; for help, \? for commands, \q leaves."
 SWITCH_S = 0.001
-"""The longest time that a key press waits for another thread; Python's default of 5 ms adds up."""
+"""The maximum wait of a key press for another thread; Python's default of 5 ms adds up."""
 
 
 def run_shell(options: ShellOptions, guide: ShellGuide | None = None) -> int:
@@ -74,10 +74,10 @@ def run_shell(options: ShellOptions, guide: ShellGuide | None = None) -> int:
 
 
 class ShellActions:
-    """What commands and statements do at the prompt.
+    """The actions of commands and statements at the prompt.
 
     Attributes:
-        console: What backslash commands set.
+        console: The state that backslash commands change.
         last: The last statement that was typed, for `\\e`.
         draft: The text that the next prompt starts with.
     """
@@ -116,10 +116,10 @@ class ShellActions:
         self.draft = edited(self.last, file)
 
     def connect(self, name: str) -> None:
-        """Go to another session; without a name, say which one this is.
+        """Switch to another session; without a name, print the name of this one.
 
         Raises:
-            StqshError: There is no such session, or it cannot be opened; this one stays.
+            StqshError: There is no such session, or it cannot be opened; this one stays open.
         """
         here = self._backend.session().home
         if not name or name == here.name:
@@ -147,7 +147,7 @@ class ShellActions:
         return self._front.backend
 
     def restart(self) -> None:
-        """Start the session's engine, which continues where it was; leave a running one alone."""
+        """Start the session's engine, which continues where it stopped; leave a running one alone."""
         self._backend.session().start_engine(wait=False)
         self._backend.look()
         print_text(f"session {self._backend.glance.session}: {self._backend.glance.engine}")
@@ -155,7 +155,7 @@ class ShellActions:
     @property
     def _executor(self) -> StatementExecutor:
         if self._lazy_executor is None:
-            # The language, the output formats and numpy, for which the first prompt does not wait.
+            # Imports the language, the output formats and numpy; the first prompt must not wait for them.
             executor = import_in_thread("stqsh.shell.repl.executor")
             is_open = self.console.format is None
             self._lazy_executor = executor.StatementExecutor(
@@ -165,7 +165,7 @@ class ShellActions:
 
 
 class Shell:
-    """A prompt with a session behind it. `quiet`: no greeting and no farewell."""
+    """A prompt and its session. `quiet`: print no greeting and no farewell."""
 
     def __init__(
         self,
@@ -253,7 +253,7 @@ class Shell:
             print_text(full_disk_text(error) or format_internal_error(error, write_traceback()))
 
     def _handle(self, text: str) -> None:
-        """Run what was typed: a command, a bare word, or statements."""
+        """Run the typed text: a command, a bare word, or statements."""
         if self._guide is not None and self._guide.take(text, self._guided):
             return
         bare = text.lower().rstrip("; \n")
@@ -275,7 +275,7 @@ class Shell:
             self._actions.execute(text)
 
     def _leave(self) -> None:
-        """Close the session, and print that it continues where it does."""
+        """Close the session, and print a message if it continues."""
         session, name = self._backend.ready_session, self._backend.glance.session
         goes_on = session is not None and not session.home.temporary and not self._backend.glance.failed
         self._backend.close()

@@ -1,4 +1,4 @@
-r"""`\e`: the last statement, or a file, in the user's editor; what is saved comes to the prompt."""
+r"""`\e`: edit the last statement, or a file, in the user's editor; the saved text is put at the prompt."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _USUAL = ("nano", "vim", "vi", "emacs")
 
 
 def edited(text: str, file: str = "") -> str:
-    """Return a text, or that of a file where one is named, after the user has edited it.
+    """Let the user edit a text, or a file if one is named; return the result.
 
     Raises:
         StqshError: There is no editor, it fails, or the file cannot be read.

@@ -1,9 +1,9 @@
-"""Executes what is typed at the prompt: the statements of a text, one block after another.
+"""Execute the text typed at the prompt: its statements, one block after another.
 
-While a statement keeps the user waiting, a line shows which one, how long, and what the session does. After
-one that was interrupted, a message says whether it took effect, and what is not run.
+While the user waits for a statement, a status line shows which one, how long, and the session's activity.
+After an interrupt, a message reports whether the statement took effect, and what is not run.
 
-The shell imports this module with the first statement, so that the prompt does not wait for the language.
+The shell imports this module at the first statement, so that the prompt does not wait for the language.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class StatementExecutor:
     """Executes statements in the session of `backend` and renders their outcomes.
 
     Args:
-        takes_session_format: Whether results have the session's format until the user sets another.
+        takes_session_format: Whether results use the session's format until the user sets another.
     """
 
     def __init__(self, console: Console, backend: SessionThread, *, takes_session_format: bool) -> None:
@@ -75,7 +75,7 @@ class StatementExecutor:
             print_text(r"left \watch; the session goes on")
 
     def _execute(self, block: StatementBlock) -> bool:
-        """Execute statements; return False where the user interrupted one and the rest is not to be run."""
+        """Execute statements; return False if the user interrupted one, so that the rest is not run."""
         session = self._ready_session()
         self._console.last = replace(block, statements=block.statements[-1:])
         renderer, watch = PromptRenderer(self._console, session), Stopwatch(self._console)
@@ -106,7 +106,7 @@ class StatementExecutor:
         return is_finished
 
     def _ready_session(self) -> Session:
-        """Return the session; adopt its format once, and restart its engine where it has died."""
+        """Return the session; adopt its format once, and restart its engine if it has died."""
         session = self._backend.session()
         if self._takes_session_format:
             self._takes_session_format = False
@@ -119,7 +119,7 @@ class StatementExecutor:
         return session
 
     def _activity(self) -> str:
-        """Return what the session is doing, as of the last look."""
+        """Return the session's activity as of the last check."""
         summary = self._backend.glance
         if summary.engine == READY and summary.progress is not None:
             return status_text(summary.progress)
@@ -131,19 +131,19 @@ class StatementExecutor:
 
 
 SILENCE_S = 1.5
-"""Time before the status line appears: most answers come sooner."""
+"""The time before the status line appears; most answers arrive sooner."""
 _EVERY_S = 0.5
 _WORDS = 4
 
 
 class WaitIndicator:
-    """Draws a status line where no answer comes for a while; used as a context manager.
+    """Draws a status line if an answer takes a while; used as a context manager.
 
-    A thread draws it: between `begin` and `heard` it has the terminal to itself.
+    A thread draws it: between `begin` and `heard`, nothing else may write to the terminal.
 
     Args:
-        screen: Returns the screen, when it is first needed.
-        alive: Returns what the session does.
+        screen: Returns the screen; called when it is first needed.
+        alive: Returns the session's activity.
     """
 
     def __init__(self, screen: Callable[[], Screen], alive: Callable[[], str]) -> None:
@@ -166,12 +166,12 @@ class WaitIndicator:
         self._thread.join()
 
     def begin(self, statement: str) -> None:
-        """Note that a statement begins."""
+        """Record the start of a statement."""
         with self._lock:
             self._asked = time.monotonic(), " ".join(statement.split()[:_WORDS])
 
     def heard(self) -> None:
-        """Note an outcome: clear the line, and draw none until the next statement begins."""
+        """Record an outcome: clear the line, and draw none until the next statement begins."""
         with self._lock:
             self._asked = None
             if self._drawn is not None:
@@ -191,7 +191,7 @@ class WaitIndicator:
 
 
 class InterruptNotice:
-    """Makes the message for Ctrl-C while a statement of `session` is executed."""
+    """Builds the message for Ctrl-C during a statement of `session`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -199,18 +199,18 @@ class InterruptNotice:
         self._number = self._logged = 0
 
     def begin(self, statements: list[Statement], number: int) -> None:
-        """Note that a statement begins; `number` counts from 1."""
+        """Record the start of a statement; `number` counts from 1."""
         self._statements, self._number = statements, number
         self._logged = last_seq(self._session.link.db)
 
     def text(self) -> str:
-        """Return whether the statement is done, and what happens to those after it."""
+        """Return whether the statement took effect, and what happens to those after it."""
         name = " ".join(self._statements[self._number - 1].text.split()[:_WORDS])
         done = f"interrupted: {name} … is {'done' if self._is_logged() else 'not done'}"
         return "; ".join(filter(None, [done, self.rest_text(), "queries and streams go on"]))
 
     def rest_text(self) -> str:
-        """Return what happens to the statements after the one that was stopped; "" where there are none."""
+        """Return what happens to the statements after the interrupted one; "" if there are none."""
         rest = len(self._statements) - self._number
         if not rest:
             return ""
@@ -221,7 +221,7 @@ class InterruptNotice:
         )
 
     def _is_logged(self) -> bool:
-        """Return whether the session's log has a change since the statement began."""
+        """Return whether the session's log has changed since the statement began."""
         rows = self._session.link.db.query(
             "SELECT 1 FROM log WHERE seq > ? AND kind <> 'ask' LIMIT 1", self._logged
         )

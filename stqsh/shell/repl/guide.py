@@ -1,4 +1,4 @@
-"""What leads a user through a shell: it speaks before the first prompt, and hears what is typed."""
+"""The interface of a guide through the shell: it acts before the first prompt, and sees the typed text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 STEPS = ("back", "next", "q")
-"""Words that go through lessons; like HELP they take no semicolon."""
+"""Words that move through lessons; like HELP, they need no semicolon."""
 _ASKING = frozenset(
     (
         "how",
@@ -33,17 +33,17 @@ _ASKING = frozenset(
 
 
 def is_question(text: str) -> bool:
-    """Return whether a text is a question in plain words: none of its first words begins a statement."""
+    """Return whether a text is a question in plain words: a word of `_ASKING`, and more words."""
     first, _, rest = text.strip().partition(" ")
     return first.lower() in _ASKING and bool(rest.strip())
 
 
 @dataclass(frozen=True, slots=True)
 class GuidedShell:
-    """What a guide can do in a shell.
+    """The actions of a guide in a shell.
 
     Attributes:
-        session: waits for the session and returns it.
+        session: waits for the session, and returns it.
         execute: executes statements and commands as if they were typed.
         tell: shows a text.
     """
@@ -54,13 +54,13 @@ class GuidedShell:
 
 
 class ShellGuide(Protocol):
-    """Leads through a shell."""
+    """Guides the user through a shell."""
 
     def open(self) -> Session:
-        """Open the session of the shell; slow, for a thread behind the prompt."""
+        """Open the session of the shell; slow, so called in a background thread."""
 
     def begin(self, shell: GuidedShell) -> None:
-        """Say and do what comes before the first prompt. Raises `StqshError`, which is shown."""
+        """Act before the first prompt. Raises `StqshError`, which is shown."""
 
     def take(self, text: str, shell: GuidedShell) -> bool:
-        """Return whether what was typed is for the guide, which has dealt with it."""
+        """Handle typed text that is meant for the guide; return whether it was."""

@@ -1,4 +1,4 @@
-"""HELP and `stqsh docs` at the terminal's width, with documents drawn."""
+"""HELP and `stqsh docs` at the terminal's width, with formatted documents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class UnknownDocumentError(StqshError):
 
 
 def help_text(topic: str = "") -> str:
-    """Return what HELP answers, see `stqsh.client.statements.help`; a document is drawn on a terminal."""
+    """Return HELP's answer, see `stqsh.client.statements.help`; on a terminal, documents are formatted."""
     name = topic.strip().lower()
     if name in TOPICS:
         return drawn_document(name)
@@ -30,14 +30,14 @@ def help_text(topic: str = "") -> str:
 
 
 def answer_text(question: str) -> str:
-    """Return what the manual answers to a question in plain words."""
+    """Return the manual's answer to a question in plain words."""
     from stqsh.client.statements.manual import answer_question  # reads the documents
 
     return answer_question(question, shutil.get_terminal_size().columns)
 
 
 def drawn_document(topic: str) -> str:
-    """Return a document, drawn where standard output is a terminal, else its Markdown text."""
+    """Return a document, formatted if standard output is a terminal, else its Markdown text."""
     text = document(topic)
     if not is_interactive(sys.stdout):
         return text

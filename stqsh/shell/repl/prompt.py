@@ -1,4 +1,4 @@
-"""The prompt: several lines until `;`, history, completion, colours, and a toolbar on the session."""
+"""The prompt: multiline input until `;`, history, completion, colours, and a toolbar about the session."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ if TYPE_CHECKING:
 PROMPT = "stqsh> "
 CONTINUATION = "    -> "
 _SESSION, _ENGINE, _RESTARTED = 9, 1, 3
-"""Weights among the parts of the toolbar, as in `stqsh.shell.status.status_parts`."""
+"""The weights of parts of the toolbar, as in `stqsh.shell.status.status_parts`."""
 _LATEST = 2000
-"""Entries of the history that are searched for a suggestion, so that no keystroke waits for the rest."""
+"""How many history entries are searched for a suggestion, so that no key press waits for the rest."""
 _HAS_SECRET = re.compile(
     rf"\bSET\s+(?:kafka\.|{'|'.join(map(re.escape, sorted(SECRETS)))})|://[^/\s'@]*:[^/\s'@]*@", re.IGNORECASE
 )
-"""A statement that sets a secret, or has an address with a password, which is refused."""
+"""A refused statement: it sets a secret, or has an address with a password."""
 LEAVING = ("quit", "exit")
-"""Words that leave the shell; like HELP and its topics, they take no semicolon."""
+"""Words that leave the shell; like HELP and its topics, they need no semicolon."""
 
 
 class StatementSuggest(AutoSuggest):
-    """Suggests the rest of the latest entry that begins with the whole text, over all of its lines."""
+    """Suggests the rest of the latest history entry that begins with the whole typed text, over all lines."""
 
     def get_suggestion(self, buffer: Buffer, document: Document) -> Suggestion | None:
-        """Return the rest of that entry; None where the text is empty, or nothing begins with it."""
+        """Return the rest of that entry; None if the text is empty or no entry begins with it."""
         typed = document.text
         if not typed.strip():
             return None
@@ -69,8 +69,8 @@ def make_prompt(
 ) -> PromptSession[str]:
     """Return the prompt of the shell.
 
-    `glance` returns what the toolbar shows, and `is_cut` whether the last answer was shown without some of
-    its columns.
+    `glance` returns the summary for the toolbar, and `is_cut` whether the last answer was shown without
+    some of its columns.
     """
     return PromptSession(
         [("class:prompt", PROMPT)],
@@ -92,7 +92,7 @@ def make_prompt(
 
 
 def continuation(width: int, line: int, wrapped: int | bool) -> StyleAndTextTuples:
-    """Return what precedes further lines: an arrow, or blanks where a long line is wrapped."""
+    """Return the prefix of further lines: an arrow, or blanks if a long line is wrapped."""
     del line
     return [("class:continuation", " " * width if wrapped else CONTINUATION)]
 
@@ -100,7 +100,7 @@ def continuation(width: int, line: int, wrapped: int | bool) -> StyleAndTextTupl
 def bindings(is_cut: Callable[[], bool]) -> KeyBindings:
     """Return the keys: Enter runs complete statements or begins a new line, Escape Enter always runs.
 
-    An arrow to the right on an empty line shows the last answer in full where it `is_cut`.
+    On an empty line, the right arrow shows the last answer in full if it `is_cut`.
     """
     keys = KeyBindings()
 
@@ -133,20 +133,20 @@ def _is_empty() -> bool:
 
 
 def may_run(text: str) -> bool:
-    """Return whether Enter runs this: nothing, a command, HELP, quit, a question, or complete statements."""
+    """Return whether Enter runs a text: nothing, a command, HELP, quit, a question, complete statements."""
     words = text.lower().split()
     if not words or words[0].startswith("\\") or words[0] == "help" or " ".join(words) in (*LEAVING, *STEPS):
         return True
     if is_question(text):
         return True
-    # The language comes with the first Enter and the first word: the prompt is up before it is loaded.
+    # Imported at the first Enter, so that the prompt appears before the language is loaded.
     from stqsh.lang.syntax.split import is_complete
 
     return is_complete(text) or ends_vertical(text)
 
 
 def say_above(app: Application[str], say: Callable[[], None]) -> None:
-    """Print something above the prompt; to be called in the prompt's loop."""
+    """Print a text above the prompt; must be called in the prompt's event loop."""
     with set_app(app):
         run_in_terminal(say)
 
@@ -164,10 +164,10 @@ def _names(text: str) -> frozenset[int]:
 
 
 class DiscreetHistory(FileHistory):
-    """The history in a file, which statements with a secret stay out of; without the file, in memory."""
+    """The history in a file, without statements that have a secret; without the file, in memory."""
 
     def load_history_strings(self) -> Iterable[str]:
-        """Return the statements of the file, the newest first; none where it cannot be read."""
+        """Return the statements of the file, the newest first; none if it cannot be read."""
         try:
             return list(super().load_history_strings())
         except OSError:
@@ -181,7 +181,7 @@ class DiscreetHistory(FileHistory):
 
 
 def open_history(path: Path) -> History:
-    """Return the history in a file that only its owner may read; in memory where that is impossible."""
+    """Return the history in a file that only its owner can read, or in memory if that is impossible."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.touch(mode=0o600)
@@ -191,7 +191,7 @@ def open_history(path: Path) -> History:
 
 
 def toolbar(glance: SessionSummary) -> StyleAndTextTuples:
-    """Return the line at the bottom; a dead engine stands out."""
+    """Return the line at the bottom; a dead engine is highlighted."""
     return [
         (
             "class:bottom-toolbar.failed" if glance.failed or glance.broken else "class:bottom-toolbar",
@@ -201,10 +201,10 @@ def toolbar(glance: SessionSummary) -> StyleAndTextTuples:
 
 
 def toolbar_text(glance: SessionSummary, width: int | None = None) -> str:
-    """Return session, engine, step, clock, rate, lag, shedding; on a narrow terminal the most important."""
+    """Return session, engine, step, clock, rate, lag, shedding; if narrow, only the most important parts."""
     if not glance.ready or glance.progress is None or not glance.progress.step:
         return f" {glance.session}  |  {glance.engine}"
-    from stqsh.shell.status import status_parts  # loaded by the session thread by then
+    from stqsh.shell.status import status_parts  # the session thread has loaded it by now
 
     engine = (_RESTARTED, glance.restarted) if glance.restarted else (_ENGINE, glance.engine)
     parts = [(_SESSION, glance.session), engine, *status_parts(glance.progress)]
@@ -240,8 +240,9 @@ class StqlHighlighter(Lexer):
     """Highlights STQL.
 
     Args:
-        keywords: Returns the language's keywords in capitals; called when first needed.
-        names: Returns the offsets of words in a text that are names there, though keywords elsewhere.
+        keywords: Returns the language's keywords in upper case; called when first needed.
+        names: Returns the offsets of words in a text that are names there, although they are keywords
+            elsewhere.
     """
 
     def __init__(self, keywords: Callable[[], frozenset[str]], names: Names = _no_names) -> None:

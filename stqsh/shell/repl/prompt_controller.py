@@ -1,4 +1,4 @@
-"""The prompt in front of a session that a thread opens and watches."""
+"""The prompt for a session that a thread opens and watches."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 class PromptController:
-    """Reads what the user types, and redraws the prompt when the session changes.
+    """Reads the user's input, and redraws the prompt when the session changes.
 
     `is_cut` returns whether the last answer was shown without some of its columns.
 
     Attributes:
         backend: Opens and watches the session.
-        is_death_shown: Whether the user has seen that the engine has gone.
+        is_death_shown: Whether the end of the engine has been shown to the user.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class PromptController:
         return self.backend.glance
 
     def prompt(self) -> PromptSession[str]:
-        """Return the prompt, made by the first call. Raises `HomeError` where the history has no place."""
+        """Return the prompt, created by the first call. Raises `HomeError` if the history has no folder."""
         if self._prompt is not None:
             return self._prompt
         self._prompt = prompt = make_prompt(
@@ -60,7 +60,7 @@ class PromptController:
             lambda: self.glance,
             self._is_cut,
         )
-        # Behind the first drawing: the imports of the session would hold the prompt back.
+        # Start after the first drawing, because the session's imports would delay the prompt.
         prompt.app.after_render += lambda _: self.backend.start()
         prompt.app.key_processor.after_key_press += lambda _: self.backend.typed()
         return prompt
@@ -69,7 +69,7 @@ class PromptController:
         return self.backend.live_values(stream, column, prefix)
 
     def connect(self, name: str, open_session: Callable[[], Session]) -> None:
-        """Open another session and leave this one. Raises what prevents it; this one stays then."""
+        """Open another session and leave this one. If that raises an error, this session stays."""
         other = SessionThread(name, open_session, self._redraw, self._hear)
         try:
             other.session()
@@ -81,13 +81,13 @@ class PromptController:
         self._redraw()
 
     def _redraw(self) -> None:
-        """Show what has changed, or raise the session's error in the prompt; for the session thread."""
+        """Show changes, or raise the session's error in the prompt; called in the session thread."""
         app = None if self._prompt is None else self._prompt.app
         if app is not None:
             app.editing_mode = EditingMode.VI if self.glance.editing == "vi" else EditingMode.EMACS
         if app is None or not app.is_running:
             return
-        # The prompt may end at any moment, and its loop with it; the next prompt shows the latest summary.
+        # The prompt and its loop may end at any moment; the next prompt shows the latest summary.
         with suppress(RuntimeError):
             self._show_death(app)
             error = self.backend.error
@@ -96,7 +96,7 @@ class PromptController:
             app.invalidate()
 
     def _hear(self, notice: Notice) -> None:
-        """Print above the prompt what an alert says; a view that is open shows it in its own time."""
+        """Print an alert's message above the prompt; an open view shows it itself later."""
         said = escape_controls(notice.text)  # it quotes keys and values
         text = f"\a{said}" if notice.bell else said
         app = None if self._prompt is None else self._prompt.app
@@ -107,7 +107,7 @@ class PromptController:
         NOTICES.append(text)
 
     def _show_death(self, app: Application[str]) -> None:
-        """Print above the prompt, once, that the engine has gone and why."""
+        """Print above the prompt, once, that the engine has ended and why."""
         death = self.glance.death
         if death and not self.is_death_shown and app.loop is not None:
             app.loop.call_soon_threadsafe(say_above, app, lambda: self._tell(death))

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["LiveKeys", "NoticeReader", "SummaryReader", "open_session", "warm_up"]
 
 _PROMPT_USES = (highlight,)
-"""Modules that the prompt uses once they are loaded."""
+"""Modules that the prompt uses as soon as they are loaded."""
 _MOST_KNOWN = 10_000
-"""Queries whose names completion knows: the latest, where there are more."""
+"""The maximum number of query names for completion: the latest ones."""
 
 
 def open_session(name: str | None, profile: str | None, *, allow_run: bool = False) -> Session:
@@ -39,7 +39,7 @@ def open_session(name: str | None, profile: str | None, *, allow_run: bool = Fal
 
 
 class SummaryReader:
-    """Summarizes a session; keeps what it read of the catalogue until that changes."""
+    """Summarizes a session; caches the catalogue until it changes."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -64,7 +64,7 @@ class SummaryReader:
         return replace(summary, death=known_death or explain_engine_death(home)) if failed else summary
 
     def _read_catalogue(self) -> SessionSummary:
-        """Return what the catalogue holds; read it only after a change, as it may be large."""
+        """Return the contents of the catalogue; read only after a change, because they may be large."""
         mark = _mark(self._session)
         if self._catalogue is None or self._catalogue[0] != mark:
             self._catalogue = mark, _catalogue(self._session)
@@ -72,7 +72,7 @@ class SummaryReader:
 
 
 def _mark(session: Session) -> tuple[int, int, str | None, str | None]:
-    """Return what changes with the catalogue: the log's last row, live queries, views and functions."""
+    """Return a mark that changes with the catalogue: last log row, live queries, views and functions."""
     rows = session.link.db.query(
         "SELECT (SELECT coalesce(max(seq), 0) FROM log),"
         " (SELECT count(*) FROM queries WHERE state IN ('active', 'paused'))"
@@ -106,6 +106,6 @@ def _catalogue(session: Session) -> SessionSummary:
 
 
 def _selected(name: str, spec: QuerySpec) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """Return a query's name, the names that it selects, and its stream and table."""
+    """Return a query's name, the names of its select list, and its stream and table."""
     over = (spec.stream, *(join.table for join in spec.joins))
     return name, tuple(column.name for column in spec.select), over

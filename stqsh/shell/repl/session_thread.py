@@ -1,7 +1,7 @@
 """The thread behind the prompt: it opens the session, starts its engine, and watches its state.
 
-The prompt never waits for any of it. The thread does the slow imports, and keeps a `SessionSummary` for the
-toolbar and for completion.
+The prompt never waits for these tasks. The thread does the slow imports, and keeps a `SessionSummary` for
+the toolbar and for completion.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LOOK_EVERY_S = 0.4
 IDLE_S = 1.0
-"""The time without a key after which the thread does what would delay a keystroke."""
+"""The time without a key press after which the thread does work that would delay key presses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,10 @@ class SessionSummary:
         members: The names in each set of regions.
         scheme: The setting shell.scheme.
         editing: The setting shell.keys.
-        selected: What each query selects, and its stream and table.
-        failed: Whether an engine was there and has gone; `death` is the reason.
+        selected: The select list of each query, and its stream and table.
+        failed: Whether an engine was running and has ended; `death` is the reason.
         broken: Whether the session itself cannot be used.
-        ready: Whether the engine takes batches.
+        ready: Whether the engine is ready for batches.
     """
 
     session: str
@@ -75,7 +75,7 @@ class SessionSummary:
 
 
 def open_session(name: str | None, profile: str | None, *, allow_run: bool = False) -> Session:
-    """Open a session; slow, for a thread behind the prompt."""
+    """Open a session; slow, so called in a background thread."""
     session: Session = _reader_module().open_session(name, profile, allow_run=allow_run)
     return session
 
@@ -87,7 +87,7 @@ class SessionThread:
         name: The session's name.
         open_session: Opens the session; may be slow.
         changed: Called from the thread when the summary has changed.
-        noticed: Called from the thread with what an alert says.
+        noticed: Called from the thread with the message of an alert.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class SessionThread:
         return self._session
 
     def session(self) -> Session:
-        """Wait for the session and return it. Raises the error that prevented it from opening."""
+        """Wait for the session and return it. Raises the error that prevented its opening."""
         self.start()
         while not self._opened.wait(0.1):  # in short waits, so that Ctrl-C gets through
             pass
@@ -135,7 +135,7 @@ class SessionThread:
         return self._session
 
     def live_values(self, stream: str, column: str, prefix: str) -> tuple[str, ...]:
-        """Return the values of a column, the key or another one, that begin with a prefix now; slow."""
+        """Return a column's present values that begin with a prefix, of the key or another column; slow."""
         if self._session is None:
             return ()
         if self._keys is None:
@@ -143,7 +143,7 @@ class SessionThread:
         return self._keys.starting(stream, column, prefix)
 
     def typed(self) -> None:
-        """Note that a key was pressed just now."""
+        """Record that a key was pressed just now."""
         self._typed_at = time.monotonic()
 
     def close(self) -> None:
@@ -192,7 +192,7 @@ class SessionThread:
             self._changed()
 
     def _warm_up(self) -> None:
-        """Import what looks up live keys and snapshots, once there are any and the user is not typing."""
+        """Import the look-up of live keys and snapshots once it is usable and the user is not typing."""
         idle = time.monotonic() - self._typed_at > IDLE_S
         if not self._is_warm and self.glance.ready and self.glance.streams and idle:
             self._is_warm = True
@@ -204,7 +204,7 @@ class SessionThread:
 def unhindered() -> Iterator[None]:
     """Import without the garbage collector, and exclude what was imported from later collections.
 
-    A collection over all of it takes 50 ms, in which no key is handled.
+    A collection of all new objects takes 50 ms, during which no key press is handled.
     """
     gc.disable()
     try:
@@ -215,16 +215,16 @@ def unhindered() -> Iterator[None]:
 
 
 def import_in_thread(name: str) -> ModuleType:
-    """Import a module in a thread, where Ctrl-C does not interrupt it; the caller is interrupted after that.
+    """Import a module in a thread, so that Ctrl-C interrupts the caller only after the import.
 
-    numpy cannot be imported again in a process where its import was interrupted.
+    An interrupted import of numpy cannot be repeated in the same process.
     """
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="import") as pool:
         return pool.submit(import_module, name).result()
 
 
 def _reader_module() -> ModuleType:
-    # The client and the language: 80 ms, which the thread spends while the prompt is up already.
+    # Importing the client and the language takes 80 ms, while the prompt is already open.
     from stqsh.shell.repl import session_reader
 
     return session_reader

@@ -1,4 +1,4 @@
-r"""Backslash commands: one registry feeds dispatch, completion and `\?`, in the shell and in scripts."""
+r"""Backslash commands: one registry for dispatch, completion and `\?`, in the shell and in scripts."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class BackslashCommand:
 
     Attributes:
         names: Its names, the usual one first.
-        argument: What it takes, as `\?` shows it; completion offers files where it names one.
-        help: What it does.
+        argument: The argument as `\?` shows it; completion offers files if it names one.
+        help: A description of its effect.
         action: Runs it.
-        reads: What it does while a script is read, where it has an argument.
+        reads: Its effect while a script is read, if it has an argument.
         in_scripts: Whether scripts may use it.
         check: Raises `StqshError` for a wrong argument, before a script does anything.
-        choices: The words that it takes, for completion.
-        expands: Returns the statements that it stands for; "" where its action is to run.
+        choices: The words that it accepts, for completion.
+        expands: Returns the statements to run instead; "" if its action is to run.
     """
 
     names: tuple[str, ...]
@@ -61,7 +61,7 @@ class BackslashCommand:
 def find_command(line: str) -> tuple[BackslashCommand, str]:
     r"""Return the command of a line such as `\timing on`, and its argument.
 
-    The name of a file may be in single quotes, as psql takes it.
+    A file name may be in single quotes, as in psql.
 
     Raises:
         StqshError: There is no such command.
@@ -84,7 +84,7 @@ def find_command(line: str) -> tuple[BackslashCommand, str]:
 
 
 def run_command(console: Console, line: str) -> None:
-    """Run a line that holds a command; raises `StqshError` where it fails, `ExitShell` for `\\q`."""
+    """Run a command line; raises `StqshError` if it fails, `ExitShell` for `\\q`."""
     command, argument = find_command(line)
     if command.reads in ("set", "echo"):
         argument = replaced(argument, console.variables)
@@ -105,7 +105,7 @@ def _help(console: Console, argument: str) -> None:
         told = two_columns([(_written(command), command.help)])
     else:
         told = _list()
-    # In a script it is data, as HELP is.
+    # In a script the text is output data, like that of HELP.
     (console.tell if console.prompting is not None else print_text)(told)
 
 
@@ -220,7 +220,7 @@ def _watch(console: Console, argument: str) -> None:
 
 
 def _nothing(console: Console, argument: str) -> None:
-    r"""Do nothing: the command stands for statements."""
+    r"""Do nothing, because the command expands to statements."""
 
 
 def _described(argument: str) -> str:
@@ -231,7 +231,7 @@ def _described(argument: str) -> str:
 
 
 def _lists(*subjects: str) -> Callable[[str], str]:
-    """Return what lists the names that fit a pattern, where * is any text and ? one character."""
+    """Return a function that lists names matching a pattern; * is any text and ? one character."""
 
     def statements(argument: str) -> str:
         pattern = argument.strip("; '").replace("'", "''").replace("*", "%").replace("?", "_")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def run_batch(sources: Sequence[tuple[str, str]], options: ShellOptions) -> int:
-    """Run scripts, (text, file) each, one after the other, and return the exit code.
+    """Run scripts, (text, file) each, in sequence; return the exit code.
 
     Raises:
         StqshError: A script is wrong, or its run fails.
@@ -64,16 +64,16 @@ def run_batch(sources: Sequence[tuple[str, str]], options: ShellOptions) -> int:
 
 
 def _home(options: ShellOptions) -> SessionHome:
-    """Return where the session of the command line is, or would be."""
+    """Return the existing or future home of the command line's session."""
     root = sessions_root(default=load_profile(options.profile).text("session.home_root") or None)
     return SessionHome(root / (options.session or DEFAULT_NAME))
 
 
 def _remove_unused(home: SessionHome) -> None:
-    """Remove a session that a failed script has made, unless one of its statements has taken effect."""
+    """Remove a session created by a failed script, unless one of its statements has taken effect."""
     if not home.control_db.exists():
         return
-    db = ControlDb(home.path, create=True)  # the script may have failed before it was whole
+    db = ControlDb(home.path, create=True)  # the script may have failed before the session was complete
     is_unused = last_seq(db) == 0
     db.close()
     if is_unused:
@@ -91,9 +91,9 @@ def run_steps(
 
     Args:
         steps_in: Returns the steps for the session.
-        opening: What the profile opens a new session with.
+        opening: The steps that the profile runs first in a new session.
         console: Where output goes.
-        options: Name the session; without a name it is a temporary one.
+        options: The options with the session's name; without a name, the session is temporary.
     """
     temporary = options.session is None
     opened = connect(
@@ -111,7 +111,7 @@ def run_steps(
                 wait_for_stdin(print_message if not options.quiet else lambda _: None)
         except KeyboardInterrupt:
             batch.stop()
-            session.close()  # at once: sinks are not waited for
+            session.close()  # close immediately, without waiting for sinks
             return INTERRUPTED
         except EngineDeadError as error:
             raise _with_kept_log(error, session.home) if temporary else error from None
@@ -130,9 +130,9 @@ def _check_formats(steps: list[StatementBlock | CommandCall]) -> None:
 
 
 def _check_views(steps: list[StatementBlock | CommandCall]) -> None:
-    """Raise `CommandLineError` where a script needs the whole terminal and there is none.
+    """Raise `CommandLineError` if a script needs a full-screen view and there is no terminal.
 
-    A frame is no data: a pipe cannot use one, and a script would wait for a key for ever.
+    A frame is not data: a pipe cannot use it, and a script would wait for a key forever.
     """
     is_at_terminal = sys.stdin.isatty() and is_interactive(sys.stdout)
     if any(isinstance(one, statements.Watch) for one in statements_in(steps)) and not is_at_terminal:

@@ -1,4 +1,4 @@
-"""The parts of a script: blocks of statements and backslash commands, and where a typed statement ends."""
+"""The parts of a script: blocks of statements and backslash commands; also finds ends of statements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STATEMENT_END = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class StatementBlock:
-    """Consecutive statements of one file; `number` is that of the first in the whole script."""
+    """Consecutive statements of one file; `number` is the position of the first one in the whole script."""
 
     statements: list[Statement]
     file: str | None
@@ -48,7 +48,7 @@ def statements_in(steps: Iterable[StatementBlock | CommandCall]) -> list[Stateme
 
 
 def is_command(text: str) -> bool:
-    r"""Return whether a text begins with a backslash command; `\G` ends a statement and is none."""
+    r"""Return whether a text begins with a backslash command; `\G`, which ends a statement, is not one."""
     return re.match(r"\s*\\(?![gG]\b)", text) is not None
 
 

@@ -1,4 +1,4 @@
-"""The settings of a run: the options of the command line, and what backslash commands change."""
+"""The settings of a run: command-line options, and the state that backslash commands change."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class ShellOptions:
     """The options of the command line, for the interactive shell and for scripts.
 
     Attributes:
-        session: The session's name; without one, the shell and `-c` take `default`, and scripts a temporary
+        session: The session's name; by default, the shell and `-c` use `default`, and scripts use a temporary
             session.
         profile: The profile's name or file.
         format: The output format.
         variables: Variables of the form `NAME=VALUE`.
         quiet: Whether only results and errors are printed.
         init: Whether the shell reads its init file.
-        output: Where results go, as for `\\o`.
+        output: The destination of results, as for `\\o`.
         allow_run: Whether scripts may run commands and Python code.
     """
 
@@ -56,7 +56,7 @@ class PromptActions(Protocol):
         """Execute statements."""
 
     def connect(self, name: str) -> None:
-        """Go to another session; without a name, say which one this is."""
+        """Switch to another session; without a name, print the name of this one."""
 
     def run_command(self, command: str) -> None:
         """Run a command of the system, or its shell without one."""
@@ -68,7 +68,7 @@ class PromptActions(Protocol):
         """Edit the last statement, or a file, and put the result at the prompt."""
 
     def restart(self) -> None:
-        """Start the session's engine where it has gone."""
+        """Start the session's engine if it is not running."""
 
 
 @dataclass
@@ -77,18 +77,18 @@ class Console:
 
     Attributes:
         tell: Shows a message to the user.
-        format: The format of results; None for the default of the place.
+        format: The format of results; None for the default format of the destination.
         timing: Whether the time of each statement is shown.
         pager: Whether long answers go through a pager on a terminal.
-        outlet: Where results go instead of standard output.
+        outlet: The destination of results instead of standard output.
         variables: The variables of `\set`.
-        prompting: The actions of the prompt, where there is one.
+        prompting: The actions of the prompt, if there is one.
         quiet: Whether only results and errors are shown.
-        usual: The format that `\x` goes back to.
+        usual: The format to which `\x` returns.
         last: The last statement.
         repeater: Repeats a statement, for `\watch`.
-        tells_phases: Whether what is waited for is said now and then where there is no status line.
-        widen: Shows the last answer with all its columns, for `\wide`; None where there is none.
+        tells_phases: Whether waits are reported from time to time if there is no status line.
+        widen: Shows the last answer with all its columns, for `\wide`; None if there is none.
         is_cut: Whether the last answer was shown without some of its columns.
     """
 
@@ -108,7 +108,7 @@ class Console:
     is_cut: bool = False
 
     def note(self, text: str) -> None:
-        """Show what a command has set, unless the console is quiet."""
+        """Show the effect of a command, unless the console is quiet."""
         if not self.quiet:
             self.tell(text)
 
@@ -117,10 +117,10 @@ class Console:
         self.format = check_format(name)
 
     def direct(self, words: str) -> None:
-        """Send results to a file, to `| command`, or with no words to standard output again.
+        """Send results to a file, to `| command`, or without words to standard output again.
 
         Raises:
-            StqshError: The new destination cannot be opened; there is none then.
+            StqshError: The new destination cannot be opened; then there is no outlet.
         """
         self.close()
         if words:
@@ -129,21 +129,21 @@ class Console:
             self.outlet = open_outlet(words)
 
     def close(self) -> None:
-        """Complete what was written to the outlet. Raises `StqshError` where that fails."""
+        """Complete the output in the outlet. Raises `StqshError` if that fails."""
         outlet, self.outlet = self.outlet, None
         if outlet is not None:
             outlet.close()
 
 
 class Stopwatch:
-    """Shows how long each statement takes, where timing is on."""
+    """Shows the time of each statement if timing is on."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._began: float | None = None
 
     def begin(self) -> None:
-        """Note that a statement begins, and end the one before it."""
+        """Record the start of a statement, and end the one before it."""
         self.done()
         self._began = time.monotonic()
 

@@ -1,6 +1,6 @@
-r"""Statements that a user keeps under names: `\ns` keeps one, `\n` runs it, `\nd` removes it.
+r"""Statements that a user stores under names: `\ns` stores one, `\n` runs it, `\nd` removes it.
 
-They are in a file of the user's own beside the history, and the same in all sessions.
+They are in a file of the user, beside the history, and are the same in all sessions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _VALUE = re.compile(r"\$(\d)")
 
 
 def named_queries() -> dict[str, str]:
-    """Return the statements by name. Raises `StqshError` where the file cannot be read."""
+    """Return the statements by name. Raises `StqshError` if the file cannot be read."""
     path = _path()
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
@@ -32,7 +32,7 @@ def named_queries() -> dict[str, str]:
 
 
 def keep(name: str, statement: str) -> None:
-    """Keep a statement under a name, in place of the one before. Raises `StqshError`."""
+    """Store a statement under a name, replacing an earlier one. Raises `StqshError`."""
     if not _NAME.fullmatch(name):
         raise StqshError(
             f"'{name}' cannot be a name", hint=r"\ns near SELECT oid FROM taxis WHERE oid = '$1'"
@@ -41,7 +41,7 @@ def keep(name: str, statement: str) -> None:
 
 
 def remove(name: str) -> None:
-    """Remove a statement. Raises `StqshError` where there is none of the name."""
+    """Remove a statement. Raises `StqshError` if there is none with that name."""
     known = named_queries()
     _found(name, known)
     del known[name]
@@ -51,10 +51,10 @@ def remove(name: str) -> None:
 def statement_of(words: str) -> str:
     r"""Return the statement of `\n name value …` with its values, ready to run; "" without a name.
 
-    `$1` to `$9` stand for the values, which may be in quotes.
+    `$1` to `$9` are replaced by the values, which may be in quotes.
 
     Raises:
-        StqshError: there is no such name, or the values are too few or too many.
+        StqshError: there is no such name, or there are too few or too many values.
     """
     try:
         name, *values = shlex.split(words.rstrip("; ")) or [""]

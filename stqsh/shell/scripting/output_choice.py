@@ -1,4 +1,4 @@
-"""Where the output of batch mode goes, and how it is shown."""
+"""The destination and format of output in batch mode."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class OutputChoice:
     """Chooses the stream and the format of output: standard output unless the console has an outlet.
 
-    A quiet console has neither messages nor a status line.
+    A quiet console shows neither messages nor a status line.
     """
 
     def __init__(self, stream: IO[bytes], console: Console) -> None:
@@ -31,7 +31,7 @@ class OutputChoice:
         self._writers: dict[str, Writer] = {}
 
     def screen(self) -> Screen:
-        """Return the screen for the status line: on standard error where data goes elsewhere."""
+        """Return the screen for the status line: on standard error if data goes elsewhere."""
         if self.live:
             return Screen(self._stream, colour=has_colour(sys.stdout))
         # A status line would mix with the lines of a format on the same terminal.

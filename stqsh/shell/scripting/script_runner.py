@@ -1,4 +1,4 @@
-"""Run scripts in an open session: execute their steps, and render what statements and RUNs answer."""
+"""Run scripts in an open session: execute their steps, and render the outcomes of statements and RUNs."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ if TYPE_CHECKING:
 
 
 PHASE_S = 5.0
-"""Time between two lines that say what is waited for."""
+"""The time between two reports of a wait."""
 
 
 class Remark:
-    """A text that changes by itself: shown once it has stood for a while, and again once it has changed."""
+    """A changing text: shown once it has been stable for a while, and again after each change."""
 
     def __init__(self, seconds: float = 2.0) -> None:
         self._seconds, self._text, self._since = seconds, "", 0.0
         self._shown = ""
 
     def look(self, text: str) -> str:
-        """Return the text if it is to be shown now, else ""."""
+        """Return the text if it should be shown now, else ""."""
         if text != self._text:
             self._text, self._since = text, time.monotonic()
         if text == self._shown or time.monotonic() - self._since < self._seconds:
@@ -66,11 +66,11 @@ class Remark:
 
 
 class ScriptRenderer:
-    """Renders outcomes of a script: data with a writer, messages and status on the screen.
+    """Renders outcomes of a script: data through a writer, messages and status on the screen.
 
     Attributes:
         statement: The number of the current statement in the whole script, from 1.
-        format: The format that the current statement itself asks for.
+        format: The format that the current statement itself requests.
         run_handle: The last RUN, None before the first.
     """
 
@@ -85,7 +85,7 @@ class ScriptRenderer:
         self._view = _live_view(self.screen, session, one_query=one_query) if place.live else None
 
     def wait(self, notice: WaitNotice) -> None:
-        """Show what the session waits for; the next outcome waits for it."""
+        """Show what the session waits for; the next outcome performs the wait."""
         self.message(notice.text)
 
     def message(self, text: str) -> None:
@@ -94,7 +94,7 @@ class ScriptRenderer:
             self.screen.message(text)
 
     def data(self, data: Data) -> None:
-        """Write rows in the statement's format; a script in that of the whole run."""
+        """Write rows in the statement's format, and a script in the format of the whole run."""
         self.screen.close()
         write_data(self._writer(), data, self.statement)
         if isinstance(data, results.Answer):
@@ -147,7 +147,7 @@ class ScriptRenderer:
         self.message(print_or_write(feed, self.screen))
 
     def _show(self, source: Source) -> None:
-        """Show what a source yields: in the live view where there is one and no format was asked for."""
+        """Show the items of a source: in the live view if there is one and no format was requested."""
         view = self._live()
         if view is not None:
             view.follow(source)
@@ -181,7 +181,7 @@ class ScriptRunner:
         self._session, self._steps, self._place = session, steps, place
         place.console.repeater = self._repeat
         self._is_new = is_new_session(session)
-        self._is_own = self._is_new and not has_engine(session.home)  # a shell may have made it
+        self._is_own = self._is_new and not has_engine(session.home)  # a shell may have created it
         existing = {query.name for query in session.queries(2)}
         one_query = shows_one_query(statements_in(steps), existing, is_own=self._is_own)
         self._renderer = ScriptRenderer(session, place, one_query=one_query)
@@ -193,12 +193,12 @@ class ScriptRunner:
         return self._renderer.screen
 
     def run(self, opening: Sequence[StatementBlock | CommandCall] = ()) -> None:
-        """Execute the statements and commands, then what the end of a script implies in its own session.
+        """Execute the statements and commands, then the implicit end of a script in its own session.
 
-        In a session that was there before, nothing runs unless a statement says so (language.md, section 4).
+        In an existing session, nothing runs unless a statement requests it (language.md, section 4).
 
         Args:
-            opening: what the profile opens a new session with.
+            opening: the steps that the profile runs first in a new session.
         """
         with suppress(ExitShell):
             for step in (*(opening if self._is_new else ()), *self._steps):
@@ -212,13 +212,13 @@ class ScriptRunner:
         self._tell_unread()
 
     def _tell_unread(self) -> None:
-        """Say which records of the script's streams could not be read."""
+        """Report the records of the script's streams that could not be read."""
         if said := self._unread.text():
             again = "" if self._session.home.temporary else "; SHOW DEAD LETTERS lists them"
             self._renderer.message(said + again)
 
     def stop(self) -> None:
-        """Stop the RUN under way after an interrupt, and print what continues."""
+        """Stop the RUN under way after an interrupt, and print a message on what continues."""
         self._tell_unread()
         self.screen.close()
         name = self._session.home.name
@@ -266,7 +266,7 @@ def _live_view(screen: Screen, session: Session, *, one_query: bool) -> LiveView
 
 
 def _registered(updates: Updates) -> Updates:
-    """Return the updates without those of subscriptions, which their own statement showed."""
+    """Return the updates without those of subscriptions, which are shown by their own statements."""
     owned = [query.id for query in occurring(updates) if query.owner is not None]
     if not owned:
         return updates
@@ -278,12 +278,12 @@ def shows_one_query(statements: list[ast.Statement], existing: set[str], *, is_o
     """Return whether a script shows updates of one query only.
 
     A RUN shows all queries, and so does the end of a script in its own session; a TAIL shows its query.
-    REGISTER QUERIES counts as many, whatever its file holds.
+    REGISTER QUERIES counts as several queries, whatever its file contains.
 
     Args:
-        statements: those of the script.
-        existing: the names of the queries that the session has, or two of them.
-        is_own: whether the script made its session itself.
+        statements: the statements of the script.
+        existing: the names of the session's queries, or two of them.
+        is_own: whether the script created its session.
     """
     shows_all = is_own or any(isinstance(statement, ast.Run) for statement in statements)
     if shows_all and any(isinstance(statement, ast.RegisterQueries) for statement in statements):

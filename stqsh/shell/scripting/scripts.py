@@ -1,8 +1,8 @@
-r"""Scripts: statements, and backslash commands on lines of their own; `\G` for a `;` asks for `vertical`.
+r"""Scripts: statements, and backslash commands on separate lines; `\G` instead of `;` selects `vertical`.
 
-`\watch` may end a statement instead of its `;`. A script is read completely before anything is executed:
-`\i` includes its script, `\set` applies from its line on, and every mistake is found first. All other
-commands are executed in their turn.
+`\watch` may end a statement instead of its `;`. A script is parsed completely before anything is executed:
+`\i` includes its script, `\set` applies from its line on, and every error is found first. All other
+commands are executed in sequence.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BREAK = re.compile(
     r"""|/\*.*?\*/|(?P<end>;|\\[gG]\b)""",
     re.DOTALL | re.MULTILINE,
 )
-# Possessive repetition: what is not blank at the end is found out in linear time.
+# Possessive quantifiers prevent backtracking, so a match takes linear time.
 _BLANK = re.compile(r"(?:\s++|--[^\n]*+|/\*.*?\*/)*+", re.DOTALL)
 
 
@@ -59,7 +59,7 @@ def read_scripts(
 def _read(
     text: str, file: str | None, reading: _Reading, trail: tuple[str, ...]
 ) -> Iterator[StatementBlock | CommandCall]:
-    """Cut a text at its commands and read what is between them."""
+    """Split a text at its commands, and parse the statements between them."""
     start = done = 0
     for match in _BREAK.finditer(text):
         is_open = not _BLANK.fullmatch(text, start, match.start())
@@ -81,10 +81,10 @@ def _read(
 
 
 def _block(text: str, start: int, end: int, file: str | None, reading: _Reading) -> Iterator[StatementBlock]:
-    """Read the statements of a part of a text that has no commands."""
+    """Parse the statements of a part of a text without commands."""
     if _BLANK.fullmatch(text, start, end):
         return
-    # As many lines before it as in the text, so that errors name the right one.
+    # Prepend as many lines as precede the part in the text, so that errors have the right line number.
     part = "\n" * text.count("\n", 0, start) + text[start:end]
     plain, uprights = _masked(replaced(part, reading.variables, file))
     pieces = split(plain, file)
@@ -156,7 +156,7 @@ def _help_call(text: str) -> CommandCall:
 
 
 def _filled(argument: str, variables: dict[str, str]) -> str:
-    """Return a command's argument with its variables replaced; errors have no place yet."""
+    """Return a command's argument with its variables replaced; errors do not have a position yet."""
     try:
         return replaced(argument, variables)
     except StatementSyntaxError as error:
@@ -173,7 +173,7 @@ def _included(
 
 
 def _inside(text: str, file: str | None, match: re.Match[str]) -> Exception:
-    split(text[: match.start()], file)  # raises where a quote is open, which explains more
+    split(text[: match.start()], file)  # raises for an open quote, which is the better explanation
     return _fault(text, file, match, "a command within a statement", "end the statement before it with ;")
 
 
@@ -187,7 +187,7 @@ def _fault(text: str, file: str | None, match: re.Match[str], message: str, hint
 
 
 def check_read_only(statement: ast.Statement) -> None:
-    r"""Raise `StqshError` for a statement that `\watch` cannot repeat: it does more than read."""
+    r"""Raise `StqshError` for a statement that is not read-only, because `\watch` cannot repeat it."""
     kinds = (ast.Select, ast.Show, ast.ShowQuery, ast.Describe, ast.Explain, ast.Dump, ast.Help)
     if not isinstance(statement, kinds):
         name = " ".join(statement.text.split()[:2])

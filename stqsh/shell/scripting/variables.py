@@ -38,7 +38,7 @@ def assign(variables: dict[str, str], words: str) -> None:
 
 
 def unquoted(text: str) -> str:
-    """Return what a string in single quotes holds, and any other text as it is.
+    """Return the content of a string in single quotes, and any other text unchanged.
 
     >>> unquoted("'it''s'"), unquoted("plain")
     ("it's", 'plain')
@@ -47,7 +47,7 @@ def unquoted(text: str) -> str:
 
 
 def forget(variables: dict[str, str], name: str) -> None:
-    """Remove a variable. Raises `StqshError` where there is no such variable."""
+    """Remove a variable. Raises `StqshError` if there is no such variable."""
     if variables.pop(name, None) is None:
         raise StqshError(f"there is no variable {name}" if name else r"\unset takes a variable's name")
 

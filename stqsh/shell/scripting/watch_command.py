@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from stqsh.client.results import Outcome
 
 _NO_WRAP, _WRAP = "\x1b[?7l", "\x1b[?7h"
-"""Whether the terminal wraps lines: a wrapped one would take more lines than the cursor goes back."""
+"""Control codes for line wrapping: a wrapped line would take more lines than the cursor moves back."""
 DRAWN = ("table", "vertical", "markdown")
-"""The formats for people, which are redrawn in place on a terminal."""
+"""The human-readable formats, which are redrawn in place on a terminal."""
 
 
 def repeat_in_place(how: WatchInterval, title: str, lines: Callable[[], list[str]], stream: IO[bytes]) -> int:
-    """Repeat a statement, redrawn on the terminal `stream`; the last answer stays. `q` ends it too.
+    """Repeat a statement, redrawn in place on the terminal `stream`; the last answer stays. `q` ends it, too.
 
     Returns:
         The number of times it was shown.
@@ -53,7 +53,7 @@ def repeat_in_place(how: WatchInterval, title: str, lines: Callable[[], list[str
                 until = began + number * how.interval_s
                 left = until - time.monotonic()
                 while number != how.count:
-                    # Once at least: a statement may take longer than the interval.
+                    # Check keys at least once, because a statement may take longer than the interval.
                     if any(press.key in ("q", "c-d") for press in keys.pressed(max(0.0, min(left, 0.2)))):
                         return number
                     if (left := until - time.monotonic()) <= 0:
@@ -64,7 +64,7 @@ def repeat_in_place(how: WatchInterval, title: str, lines: Callable[[], list[str
 
 
 class RedrawnFrame:
-    """A frame that is drawn over itself; the hidden cursor waits at its beginning, as in `screen`."""
+    """A frame that is redrawn in place; the hidden cursor is at its beginning, as in `screen`."""
 
     def __init__(self, stream: IO[bytes], *, colour: bool) -> None:
         self._stream = stream
@@ -72,7 +72,7 @@ class RedrawnFrame:
         self._height = 0
 
     def draw(self, title: str, lines: list[str]) -> None:
-        """Draw a title and lines, as many as there is room for."""
+        """Draw a title and as many lines as fit."""
         width, height = shutil.get_terminal_size()
         room = height - 3
         if len(lines) > room:
@@ -94,7 +94,7 @@ class RedrawnFrame:
 
 
 def lines_of(outcomes: Iterable[Outcome], format_: str) -> list[str]:
-    """Return the outcomes of statements that only read, as lines for the terminal."""
+    """Return the outcomes of read-only statements as lines for the terminal."""
     paper = io.BytesIO()
     width = shutil.get_terminal_size().columns - 1
     target = Target(paper, one_query=True, colour=has_colour(sys.stdout), width=width)

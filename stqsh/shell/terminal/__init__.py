@@ -1,1 +1,1 @@
-"""The terminal: what it can do, keys, signals, the screen."""
+"""The terminal: its capabilities, keys, signals, and the screen."""

@@ -1,6 +1,6 @@
-"""What a terminal can do: cursor movement, colours, its width, its character set; and its control codes.
+"""The capabilities of a terminal: cursor movement, colours, width, character set; and control codes.
 
-Data in pipes and files is UTF-8 whatever the terminal is; character sets matter only for what is drawn.
+Data in pipes and files is always UTF-8; the character set only matters for text drawn on the terminal.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ASCII = str.maketrans(_LINES | _BARS | _ARROWS)
 def is_interactive(stream: object) -> bool:
     """Return whether `stream` is a terminal that can move its cursor and clear.
 
-    A dumb one (`TERM=dumb`, as in an editor's shell) shows the codes for that as text.
+    A dumb terminal (`TERM=dumb`, as in an editor's shell) shows the control codes for these as text.
     """
     is_terminal = getattr(stream, "isatty", lambda: False)()
     return bool(is_terminal) and os.environ.get("TERM") not in _DUMB
@@ -41,7 +41,7 @@ def has_colour(stream: object) -> bool:
 
 
 def terminal_width(stream: TextIO) -> int | None:
-    """Return the columns of the terminal that a stream writes to; None where it is no terminal."""
+    """Return the number of columns of a stream's terminal; None if it is not a terminal."""
     if not stream.isatty():
         return None
     with suppress(OSError, ValueError):
@@ -50,12 +50,12 @@ def terminal_width(stream: TextIO) -> int | None:
 
 
 def table_width() -> int | None:
-    """Return the columns that a table on standard output may take; None where it is no terminal."""
+    """Return the maximum number of columns of a table on standard output; None if it is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def terminal_charset() -> str:
-    """Return the character set that the locale's variables name; UTF-8 by default."""
+    """Return the character set in the locale's environment variables; UTF-8 by default."""
     named = next((os.environ[name] for name in ("LC_ALL", "LC_CTYPE", "LANG") if os.environ.get(name)), "")
     locale, _, charset = named.partition("@")[0].partition(".")
     if not charset:
@@ -69,14 +69,14 @@ def terminal_charset() -> str:
 def encode_for_terminal(text: str) -> bytes:
     """Encode a drawn text in the terminal's character set.
 
-    Lines and bars become ASCII where the set has no others; any other missing character becomes `?`.
+    Lines and bars become ASCII if the set lacks them; any other missing character becomes `?`.
     """
     charset = terminal_charset()
     return text.encode() if charset == "utf-8" else _encode(text, charset)
 
 
 def replace_undrawable(text: str) -> str:
-    """Return the text with the characters that the terminal lacks replaced, as `encode_for_terminal` does."""
+    """Return the text with characters that the terminal lacks replaced, as by `encode_for_terminal`."""
     charset = terminal_charset()
     return text if charset == "utf-8" else _encode(text, charset).decode(charset)
 

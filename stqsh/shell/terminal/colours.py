@@ -1,6 +1,6 @@
 """Colour schemes of the prompt: for dark terminals, for light ones, and none.
 
-Only the terminal's own sixteen colours are used, so that its palette stays the user's.
+They use only the terminal's sixteen colours, so that the user's palette applies.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _BRIGHT = ("7", "15")
 
 
 def colour_depth() -> ColorDepth | None:
-    """Return the depth of no colours where NO_COLOR asks for that, else None."""
+    """Return the depth without colours if NO_COLOR is set, else None."""
     return ColorDepth.DEPTH_1_BIT if os.environ.get("NO_COLOR") else None
 
 
 def scheme_name(wanted: str) -> str:
     """Return the name of the colour scheme.
 
-    Without colours (NO_COLOR, a dumb terminal) that is `none`; `auto` depends on the terminal's background.
+    Without colours (NO_COLOR, a dumb terminal) it is `none`; `auto` depends on the terminal's background.
     """
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return "none"

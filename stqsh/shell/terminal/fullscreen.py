@@ -1,10 +1,10 @@
-"""Full-screen views (WATCH, MAP, scrolling back): prompt_toolkit owns the terminal, a view draws lines.
+"""Full-screen views (WATCH, MAP, scrolling back): prompt_toolkit controls the terminal, a view draws lines.
 
-While a view is open nothing else writes to the terminal. It uses the alternate screen, follows each change
-of the terminal's size, and prints its last frame when it closes, so that what was seen is not lost.
+While a view is open, nothing else writes to the terminal. It uses the alternate screen, follows each change
+of the terminal's size, and prints its last frame when it closes, so that the last content is not lost.
 
-A view draws from what it holds and never waits: slow work belongs in a thread of its own, whose errors
-`draw` raises, which ends the view.
+A view draws from its own data and never waits: slow work belongs in a separate thread. `draw` raises that
+thread's errors, which ends the view.
 """
 
 from __future__ import annotations
@@ -55,23 +55,23 @@ class FullscreenView(Protocol):
     """Fills the screen with lines."""
 
     def draw(self, width: int, height: int) -> list[Line]:
-        """Return the lines of the screen; what exceeds its size is cut off. An error ends the view."""
+        """Return the lines of the screen; lines that exceed its size are cut off. An error ends the view."""
 
     def last(self, width: int, height: int) -> list[Line]:
-        """Return the lines that stay on the terminal after the view, without its hints on keys."""
+        """Return the lines that stay on the terminal after the view, without key hints."""
 
 
 @dataclass
 class TextEntry:
     """A line of text that is typed within a view, such as a filter.
 
-    While it is open it gets all keys: Enter takes the text, Escape and Ctrl-C change nothing.
+    While it is open it receives all keys: Enter accepts the text, Escape and Ctrl-C discard it.
 
     Attributes:
-        prompt: What precedes the text.
+        prompt: The text before the entry.
         taken: Called with the text on Enter.
-        text: What is typed.
-        is_open: Whether it gets the keys.
+        text: The typed text.
+        is_open: Whether it receives the keys.
     """
 
     prompt: str
@@ -105,7 +105,7 @@ class TextEntry:
 
 @dataclass
 class Fullscreen:
-    """A view on the whole terminal until `q`, Ctrl-C or a key of its own leaves it.
+    """A view on the whole terminal until the user leaves it by `q`, Ctrl-C or a key of the view.
 
     Attributes:
         view: Draws the lines, after each key and every `every_s` seconds.
@@ -114,7 +114,7 @@ class Fullscreen:
         scheme: The setting shell.scheme.
         every_s: The time between two drawings, in seconds.
         mouse: Handles mouse events; returns `NotImplemented` for those that change nothing.
-        is_over: Whether the view ends by itself, asked at each drawing.
+        is_over: Returns whether the view ends by itself; called at each drawing.
     """
 
     view: FullscreenView
@@ -141,7 +141,7 @@ class Fullscreen:
             color_depth=colour_depth(),
             output=output,
         )
-        app.ttimeoutlen = app.timeoutlen = 0.05  # Escape acts at once
+        app.ttimeoutlen = app.timeoutlen = 0.05  # Escape takes effect immediately
         run_interruptibly(app)
         if self._error is not None:
             raise self._error
@@ -164,7 +164,7 @@ class Fullscreen:
         return joined(lines, size.columns, size.rows)
 
     def _own_keys(self) -> KeyBindings:
-        """Return the keys that all views have."""
+        """Return the keys of all views."""
         keys, free = KeyBindings(), Condition(lambda: not self._is_typing)
 
         @keys.add("q", filter=free)
@@ -188,7 +188,7 @@ class Fullscreen:
         return keys
 
     def _bound_keys(self) -> KeyBindings:
-        """Return the view's keys, disabled while something is typed."""
+        """Return the view's keys, disabled while the text entry is open."""
         keys, free = KeyBindings(), Condition(lambda: not self._is_typing)
         for binding in self.keys.bindings:
             keys.add(*binding.keys, filter=free & binding.filter)(binding.handler)
@@ -203,14 +203,14 @@ class _Control(FormattedTextControl):
         self._mouse = mouse
 
     def mouse_handler(self, mouse_event: MouseEvent) -> NotImplementedOrNone:
-        """Pass the event on; return `NotImplemented` where it changed nothing, so that nothing is redrawn."""
+        """Pass the event on; return `NotImplemented` if it changed nothing, so that nothing is redrawn."""
         if self._mouse is None or self._mouse(mouse_event) is NotImplemented:
             return NotImplemented
         return None
 
 
 def leave() -> None:
-    """Close the open view; for its own keys."""
+    """Close the open view; called by a view's own keys."""
     app = get_app()
     if app.is_running and not app.is_done:
         app.exit()
@@ -232,9 +232,9 @@ def cut(line: Line, width: int) -> Line:
 
 
 def joined(lines: list[Line], width: int, height: int) -> FormattedText:
-    """Join lines into one text of a size, in characters that the terminal has.
+    """Join lines into one text of a given size, in characters that the terminal supports.
 
-    Names and values in them may hold control characters, which are escaped.
+    Control characters, which names and values may contain, are escaped.
     """
     shown: Line = []
     for number, line in enumerate(lines[:height]):

@@ -1,8 +1,8 @@
-"""Ctrl-C: the first one asks a statement or a full-screen view to end, the second ends the process.
+"""Ctrl-C: the first one requests the end of a statement or full-screen view, the second ends the process.
 
-Python runs signal handlers in its main thread, between two of its own instructions; native code (a locked
-database, a large file) may delay that for long. A thread of this module then ends the shell: the session and
-its engine are other processes, and continue.
+Python runs signal handlers in its main thread, between two bytecode instructions; native code (a locked
+database, a large file) may delay that for a long time. In that case a thread of this module ends the shell;
+the session and its engine are other processes, and continue.
 
 prompt_toolkit reads Ctrl-C as a key, which a view that is stuck never handles. `run_interruptibly` therefore
 makes the terminal send a signal for it.
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from prompt_toolkit.application import Application
 
 _current: list[InterruptCounter] = []
-"""The counters of `force_on_second_interrupt` blocks that are open, the innermost last."""
+"""The counters of open `force_on_second_interrupt` blocks, the innermost last."""
 GRACE_S = 1.0
-"""Time that Python has to answer a second Ctrl-C itself."""
+"""How long Python may take to handle a second Ctrl-C itself."""
 FAREWELL = "left by force; the session, its queries and streams go on"
 _RESET_TERMINAL = "\x1b[?1000l\x1b[?1003l\x1b[?1006l\x1b[?1015l\x1b[?2004l\x1b[?1049l" + SHOW_CURSOR + RESET
-"""No mouse, no bracketed paste, the normal screen, a cursor, no colours."""
+"""Control codes to restore a terminal: no mouse, no bracketed paste, normal screen, cursor, no colours."""
 _LOCAL, _KEYS = 3, 6
 """Indexes into the attributes that termios reports for a terminal."""
 _DISABLED = b"\0"
@@ -48,9 +48,9 @@ _DISABLED = b"\0"
 
 @contextmanager
 def force_on_second_interrupt(farewell: str) -> Iterator[None]:
-    """Let a second Ctrl-C end the process with `farewell` where the first is not answered.
+    """End the process with `farewell` at a second Ctrl-C if the first one was not handled.
 
-    Does nothing outside the main thread, as only that one may handle signals.
+    Does nothing outside the main thread, because only the main thread may handle signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -68,8 +68,8 @@ def force_on_second_interrupt(farewell: str) -> Iterator[None]:
 
 @contextmanager
 def ignore_interrupts() -> Iterator[None]:
-    """Leave Ctrl-C to another program on the terminal, such as a pager or an editor."""
-    # A handler, and not SIG_IGN, which the program would inherit.
+    """Ignore Ctrl-C while another program, such as a pager or an editor, uses the terminal."""
+    # Install a handler instead of SIG_IGN, which the other program would inherit.
     before, wakeup = signal.signal(signal.SIGINT, lambda *_: None), signal.set_wakeup_fd(-1)
     try:
         yield
@@ -79,7 +79,7 @@ def ignore_interrupts() -> Iterator[None]:
 
 
 def run_interruptibly(app: Application[None]) -> None:
-    """Run a full-screen program until it ends; a second Ctrl-C that it does not answer ends the process."""
+    """Run a full-screen program until it ends; a second, unhandled Ctrl-C ends the process."""
     if threading.current_thread() is not threading.main_thread():
         app.run()
         return
@@ -88,7 +88,7 @@ def run_interruptibly(app: Application[None]) -> None:
 
 
 class InterruptCounter:
-    """Counts interrupts received and interrupts answered.
+    """Counts received and handled interrupts.
 
     Attributes:
         restore: Makes the terminal usable again before the process is ended; None for the default.
@@ -111,7 +111,7 @@ class InterruptCounter:
         raise KeyboardInterrupt
 
     def heard(self) -> None:
-        """Note that every interrupt so far has been answered."""
+        """Record that all interrupts so far have been handled."""
         self._answered = self._came
 
     def listen(self) -> None:
@@ -152,7 +152,7 @@ def overwrite_echo(text: str) -> str:
 
 
 def _run(app: Application[None], counter: InterruptCounter) -> None:
-    """Run a program; each Ctrl-C goes to its loop, and counts as answered once the loop has handled it."""
+    """Run a program; each Ctrl-C is passed to its loop, and counts as handled once the loop has done so."""
     fd = app.input.fileno()
     attributes = termios.tcgetattr(fd) if os.isatty(fd) else None
     before = signal.signal(signal.SIGINT, lambda *_: _interrupt(app, counter))
@@ -171,7 +171,7 @@ def _run(app: Application[None], counter: InterruptCounter) -> None:
 
 
 def _once(action: Callable[[], None]) -> Callable[[Any], None]:
-    """Return an event handler that acts the first time only."""
+    """Return an event handler that acts only the first time."""
     waiting = [action]
 
     def handler(_: Any) -> None:
@@ -182,7 +182,7 @@ def _once(action: Callable[[], None]) -> Callable[[Any], None]:
 
 
 def _send_signals(fd: int, counter: InterruptCounter) -> None:
-    """Let the terminal send a signal for Ctrl-C, and for no other key; called once the loop has begun."""
+    """Make the terminal send a signal for Ctrl-C, and for no other key; called once the loop has started."""
     counter.listen()
     with suppress(termios.error):  # not a terminal, as in tests
         attributes = termios.tcgetattr(fd)
@@ -202,7 +202,7 @@ def _interrupt(app: Application[None], counter: InterruptCounter) -> None:
 
 
 def _restore(fd: int, attributes: list[Any] | None) -> None:
-    """Leave the terminal as it was before the program."""
+    """Restore the terminal to its state before the program."""
     if attributes is not None:
         os.write(sys.stdout.fileno(), _RESET_TERMINAL.encode())
         termios.tcsetattr(fd, termios.TCSANOW, attributes)

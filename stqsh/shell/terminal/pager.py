@@ -1,7 +1,7 @@
-"""Long answers go through a pager: `$STQSH_PAGER`, else `$PAGER`, else `less`.
+"""Show long answers in a pager: `$STQSH_PAGER`, else `$PAGER`, else `less`.
 
-`less` is set to end by itself where everything fits the screen, to keep colours, not to wrap lines, to leave
-what was shown on the screen, and to show its keys (unless `$LESS` sets something else).
+`less` is configured to exit if everything fits the screen, to keep colours, not to wrap lines, to leave its
+output on the screen, and to show its keys (unless `$LESS` has other options).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _SIDEWAYS = "RSXPsspace goes on, b back, right arrow sideways, / searches, q lea
 _LESS = f"F{_SIDEWAYS}"
 _NONE = ("", "cat")
 _NOT_RUN = (126, 127)
-"""The codes with which a shell says that there is no such command, or that it cannot be run."""
+"""The exit codes by which a shell reports a command that does not exist or cannot be run."""
 WIDE = 10_000
 """The width of output that can be scrolled sideways."""
 
 
 def pager_command() -> str | None:
-    """Return the pager to use; None where the user wants none or there is none."""
+    """Return the pager to use; None if the user disabled it or there is none."""
     for name in ("STQSH_PAGER", "PAGER"):
         if name in os.environ:
             command = os.environ[name].strip()
@@ -36,14 +36,14 @@ def pager_command() -> str | None:
 
 
 def page_output(render: Callable[[int], bytes], *, paged: bool) -> bool:
-    """Show what `render` returns for a width: directly where it fits the screen, else through the pager.
+    """Show the output of `render` for a width: directly if it fits the screen, else through the pager.
 
     Args:
         render: Returns the output for a number of columns.
         paged: Whether a pager may be used at all.
 
     Returns:
-        Whether it would look different with more columns.
+        Whether the output would differ with more columns.
     """
     size = shutil.get_terminal_size()
     data = render(size.columns)
@@ -59,7 +59,7 @@ def page_output(render: Callable[[int], bytes], *, paged: bool) -> bool:
 
 
 def page_sideways(render: Callable[[int], bytes]) -> None:
-    """Show what `render` returns in its full width: in `less`, which scrolls sideways, else as it is."""
+    """Show the output of `render` in its full width: in `less`, which scrolls sideways, else directly."""
     command = pager_command() if is_interactive(sys.stdout) else None
     if command != "less" or _through(command, render(WIDE), _SIDEWAYS) in _NOT_RUN:
         _write(render(WIDE))
@@ -78,7 +78,7 @@ def _write(data: bytes) -> None:
 def _through(command: str, data: bytes, less: str | None = None) -> int:
     """Run the pager on the data, and return its exit code; Ctrl-C is for the pager while it runs.
 
-    `less` are options for `less` that go before those that the user has set.
+    `less` has options for `less` that precede the user's options.
     """
     sys.stdout.flush()
     from stqsh.shell.terminal.type_ahead import kept_type_ahead  # prompt_toolkit, only where one pages
@@ -86,6 +86,6 @@ def _through(command: str, data: bytes, less: str | None = None) -> int:
     with ignore_interrupts(), kept_type_ahead():
         environ = {"LESS": _LESS, "LESSCHARSET": "utf-8", **os.environ, **({"LESS": less} if less else {})}
         pager = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, env=environ)
-        with suppress(BrokenPipeError):  # the reader has seen enough
+        with suppress(BrokenPipeError):  # the reader closed the pager
             pager.communicate(data)
         return pager.wait()

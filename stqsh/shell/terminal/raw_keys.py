@@ -1,7 +1,7 @@
-"""The keys that are pressed while a live view scrolls: read without waiting, and not echoed.
+"""The keys pressed while a live view scrolls: read without waiting and without echo.
 
-Ctrl-C stays a signal, so that it works whatever the program does. prompt_toolkit's parser turns what the
-terminal sends into keys. Ctrl-Z gives the terminal back as it was, with its cursor, before the program stops.
+Ctrl-C remains a signal, so that it always works. prompt_toolkit's parser converts the terminal's input to
+keys. Before Ctrl-Z stops the program, the terminal is restored, including its cursor.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from prompt_toolkit.key_binding import KeyPress
 from stqsh.shell.terminal.capabilities import SHOW_CURSOR, is_interactive
 
 _ESCAPE_S = 0.05
-"""The time after an Escape in which the rest of a key's sequence may come."""
+"""How long to wait after an Escape for the rest of a key sequence."""
 
 
 class PressedKey(NamedTuple):
-    """A key as prompt_toolkit names it (`a`, `up`, `c-m`), and the text that came with it."""
+    """A key with prompt_toolkit's name (`a`, `up`, `c-m`), and its text."""
 
     key: str
     data: str
 
 
 class RawKeys:
-    """The keys of a terminal while it is entered as a context manager; none where `stream` is no terminal.
+    """Reads the keys of a terminal, as a context manager; returns none if `stream` is not a terminal.
 
-    A job in the background does not touch the terminal.
+    A background job does not touch the terminal.
     """
 
     def __init__(self, stream: IO[Any] | None = None) -> None:
@@ -53,7 +53,7 @@ class RawKeys:
         self._silence()
         if threading.current_thread() is threading.main_thread():
             self._signals[signal.SIGCONT] = signal.signal(signal.SIGCONT, self._continued)
-            if signal.getsignal(signal.SIGTSTP) is not signal.SIG_IGN:  # else nobody would continue it
+            if signal.getsignal(signal.SIGTSTP) is not signal.SIG_IGN:  # else nobody continues the program
                 self._signals[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, self._stopped)
         return self
 
@@ -80,7 +80,7 @@ class RawKeys:
             self._read()
             while not self._found and self._ready(_ESCAPE_S):
                 self._read()
-            self._parser.flush()  # an Escape by itself is a key
+            self._parser.flush()  # a single Escape is a key
         found, self._found = self._found, []
         return found
 
@@ -93,18 +93,18 @@ class RawKeys:
     def _read(self) -> None:
         data = os.read(self._stream.fileno(), 4096)
         if not data:
-            raise KeyboardInterrupt  # the terminal has gone, and the user with it
+            raise KeyboardInterrupt  # the terminal is closed
         self._parser.feed(data.decode(errors="ignore"))
 
     def _silence(self) -> None:
-        """Make keys available at once, without an echo."""
+        """Make keys available immediately, without echo."""
         if _in_foreground(self._stream):
             wanted = termios.tcgetattr(self._stream)
             wanted[3] &= ~(termios.ICANON | termios.ECHO)
             termios.tcsetattr(self._stream, termios.TCSADRAIN, wanted)
 
     def _stopped(self, number: int, frame: FrameType | None) -> None:
-        """Restore the terminal, and stop as without this handler; it is in place again afterwards."""
+        """Restore the terminal, and stop as without this handler; reinstall the handler afterwards."""
         del frame
         if _in_foreground(self._stream) and self._before is not None:
             termios.tcsetattr(self._stream, termios.TCSADRAIN, self._before)

@@ -1,10 +1,10 @@
-"""The live part of a terminal: lines that scroll, and one status line that stays at the bottom.
+"""The live part of a terminal: scrolling lines, and one status line at the bottom.
 
-Nothing is drawn on an alternate screen: what was shown stays. What comes faster than a terminal (and a
-reader) can take is sampled, and the screen shows how much was left out.
+It does not use the alternate screen, so earlier output stays. Lines that arrive faster than a terminal (and a
+reader) can handle are sampled, and the screen shows how many were omitted.
 
-Below a status line the hidden cursor waits at its beginning: a terminal that is made narrower wraps the
-line, and all of it is cleared from there.
+The hidden cursor is at the beginning of the status line: if the terminal is made narrower and wraps the
+line, the whole line is cleared from there.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ STATUS_EVERY_S = 0.2
 
 
 class LineSampler:
-    """Limits the lines that a reader is shown, and counts those that were left out."""
+    """Limits the number of displayed lines by a token bucket, and counts those omitted."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -53,18 +53,18 @@ class LineSampler:
         return int(self._room)
 
     def take(self, shown: int, left_out: int = 0) -> None:
-        """Note the number of lines that are shown, and of those that are left out."""
+        """Record the number of displayed and of omitted lines."""
         self._room -= shown
         self._left_out += left_out
 
     def omission(self) -> str:
-        """Return a line on the lines left out since the last call, "" for none."""
+        """Return a line about the lines omitted since the last call, "" if there are none."""
         count, self._left_out = self._left_out, 0
         return f"… {group_digits(count)} more\n" if count else ""
 
 
 class Screen:
-    """Draws on `stream`, a terminal; one that is not `visible` shows messages only."""
+    """Draws on `stream`, a terminal; if not `visible`, it shows only messages."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Screen:
         self._write(CLEAR + omission + "\n".join([*lines, ""]) + self._status_text())
 
     def message(self, text: str) -> None:
-        """Show a message above the status line; it may quote names and values."""
+        """Show a message, which may quote names and values, above the status line."""
         self._above(escape_controls(text))
 
     def status(self, text: str, *, now: bool = False) -> None:
@@ -116,13 +116,13 @@ class Screen:
         if not self._visible or not (now or time_now - self._drawn_at >= STATUS_EVERY_S):
             return
         for notice in take_notices():
-            self._above(notice)  # escaped already, as it may begin with a bell
+            self._above(notice)  # already escaped, because it may begin with a bell
         self._drawn_at, self._status = time_now, escape_controls(text, keep="")
         omission = self.sample.omission() if self.sample.room() > 0 else ""
         self._write(CLEAR + _dimmed(omission, self.colour) + self._status_text())
 
     def close(self) -> None:
-        """Clear the status line, and show how much was left out."""
+        """Clear the status line, and show how many lines were omitted."""
         if not self._visible:
             return
         cursor, self._status = SHOW_CURSOR if self._status else "", ""
@@ -150,16 +150,16 @@ def _dimmed(text: str, colour: bool) -> str:
 
 
 def open_screen(stream: TextIO) -> Screen:
-    """Return a screen on a standard stream, with a status line where that is an interactive terminal."""
+    """Return a screen on a standard stream, with a status line if that is an interactive terminal."""
     return Screen(stream.buffer, colour=has_colour(stream), visible=is_interactive(stream))
 
 
 def fitted(parts: Sequence[tuple[int, str]], width: int) -> str:
-    """Join the parts of a status line, dropping those of least weight where there is no room.
+    """Join the parts of a status line; if they do not fit, drop those with the least weight.
 
     Args:
-        parts: Weight and text of each part; an empty text is no part.
-        width: The characters that the line may take.
+        parts: The weight and text of each part; empty texts are ignored.
+        width: The maximum number of characters.
     """
     kept = [part for part in parts if part[1]]
     while len(kept) > 1 and cell_len("  ".join(text for _, text in kept)) > width:

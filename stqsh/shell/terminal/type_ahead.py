@@ -1,4 +1,4 @@
-"""What is typed before another program takes the terminal is kept for the next prompt."""
+"""Keep keys that are typed before another program uses the terminal, for the next prompt."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _LOCAL, _CONTROL = 3, 6
 
 @contextmanager
 def kept_type_ahead() -> Iterator[None]:
-    """Take the keys that are typed already, and give them to the next prompt afterwards.
+    """Read the keys typed so far, and pass them to the next prompt afterwards.
 
-    A pager would take them for its own.
+    Otherwise a pager would read them as its own.
     """
     keys = typed_keys(sys.stdin)
     try:
@@ -34,7 +34,7 @@ def kept_type_ahead() -> Iterator[None]:
 
 
 def typed_keys(stream: IO[Any]) -> list[KeyPress]:
-    """Return the keys that wait to be read from a terminal, and take them; none from anything else."""
+    """Read and return the pending keys of a terminal; none from anything else."""
     keys: list[KeyPress] = []
     parser = Vt100Parser(keys.append)
     parser.feed(_waiting(stream).decode(errors="ignore"))
@@ -49,7 +49,7 @@ def _waiting(stream: IO[Any]) -> bytes:
         if not stream.isatty() or os.tcgetpgrp(file) != os.getpgrp():
             return found
         before = termios.tcgetattr(file)
-        # A line that is not ended yet is only there for a terminal that does not wait for its end.
+        # An unfinished line can only be read in non-canonical mode.
         now = [*before[:_CONTROL], list(before[_CONTROL])]
         now[_LOCAL] &= ~termios.ICANON
         now[_CONTROL][termios.VMIN], now[_CONTROL][termios.VTIME] = 0, 0

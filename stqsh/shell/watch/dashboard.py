@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 Look = tuple["Progress", tuple["AnswerState", ...]]
 _LEAST = 3
-"""A panel with fewer lines than a title, a header and a row is its title alone."""
+"""A panel with less room than a title, a header and a row shows only its title."""
 
 
 def show_dashboard(watching: WatchFeed, scheme: str) -> str:
-    """Show the dashboard until the user leaves it, and return the message for that moment.
+    """Show the dashboard until the user leaves it; return the message for the user.
 
     Raises:
         EngineDeadError: The engine has stopped.
@@ -44,7 +44,7 @@ def show_dashboard(watching: WatchFeed, scheme: str) -> str:
 
 
 def left_text(queries: Sequence[QueryRow]) -> str:
-    """Return which queries continue when the dashboard has been left."""
+    """Return a message about the queries that continue after the dashboard is left."""
     live = [query.name for query in queries if query.live]
     gone = [f"{query.name} has ended" for query in queries if query.state == "ended"]
     gone += [f"{query.name} was dropped" for query in queries if query.state == "dropped"]
@@ -61,11 +61,11 @@ class Dashboard:
         look: Returns the latest state, None before the first.
         clock: Returns the time in seconds.
         panels: A panel for each query.
-        focus: The number of the panel that gets the keys.
+        focus: The number of the panel that receives the keys.
         is_zoomed: Whether only that panel is shown.
         is_paused: Whether new states are ignored.
         entry: The entry for a filter.
-        page: The rows that the panel has room for.
+        page: The number of rows that fit in the panel.
     """
 
     home: SessionHome
@@ -107,7 +107,7 @@ class Dashboard:
         return self.panels[self.focus]
 
     def _take(self) -> None:
-        """Take the latest state, unless the dashboard is paused."""
+        """Adopt the latest state, unless the dashboard is paused."""
         found = self.look()
         if found is None or found is self._seen or (self.is_paused and self.panels):
             return
@@ -119,7 +119,7 @@ class Dashboard:
             panel.take(standing, self._progress.step)
 
     def _rooms(self, height: int) -> list[tuple[int, int]]:
-        """Return the panels that are shown, each with its number of lines."""
+        """Return the visible panels, each with its number of lines."""
         if self.is_zoomed:
             return [(self.focus, height)]
         needs = [2 + max(1, panel.count) for panel in self.panels]
@@ -161,7 +161,8 @@ class Dashboard:
 
 
 def shared(needs: Sequence[int], height: int) -> list[int]:
-    """Divide lines among panels: each gets what it needs, as far as all others get the same."""
+    """Divide lines among panels: each gets what it needs, but at most an equal share of what remains."""
+    # Serve the smallest need first: what it leaves of its equal share goes to the larger needs.
     rooms = [0] * len(needs)
     left, open_ = height, sorted(range(len(needs)), key=lambda number: (needs[number], number))
     while open_:
@@ -172,7 +173,7 @@ def shared(needs: Sequence[int], height: int) -> list[int]:
 
 
 def _one_open(count: int, focus: int, height: int) -> list[tuple[int, int]]:
-    """Return titles with one line each, and the rest for the panel in focus; the titles nearest to it."""
+    """Return one-line titles, those nearest to the focus, and the remaining lines for the panel in focus."""
     titles = max(0, min(count - 1, height - _LEAST))
     first = max(0, min(focus - titles // 2, count - 1 - titles))
     return [
@@ -184,7 +185,7 @@ _FAR = 10**9
 
 
 def board_keys(board: Dashboard) -> KeyBindings:
-    """Return the keys of a dashboard; those for one query apply to the one in focus."""
+    """Return the keys of a dashboard; keys for one query apply to the panel in focus."""
     keys = KeyBindings()
 
     def add(name: str, act: Callable[[], None]) -> None:
@@ -225,7 +226,7 @@ def pause(board: Dashboard) -> None:
 
 
 def sort(board: Dashboard) -> None:
-    """Sort rows by key, or the newest first."""
+    """Toggle the order of rows: by key, or newest first."""
     if board.panels:
         panel = board.panels[board.focus]
         panel.by_key, panel.top = not panel.by_key, 0

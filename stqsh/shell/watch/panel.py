@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NEW_S = 3.0
 """The time for which a row is marked as new."""
 RATE_S = 10.0
-"""The time over which updates a second are averaged."""
+"""The time over which updates per second are averaged."""
 _WIDEST = 30
 _SPARK_LEAST, _SPARK_MOST = 8, 60
 
@@ -40,7 +40,7 @@ class QueryPanel:
         standing: The latest answer.
         step: The step of that answer.
         wanted: The filter of rows.
-        by_key: Whether rows are sorted by key, else the newest first.
+        by_key: Whether rows are sorted by key instead of newest first.
         top: The first row shown.
         shift: The first column shown.
     """
@@ -58,11 +58,11 @@ class QueryPanel:
     _rows_of: tuple[Any, ...] = field(default=(), init=False)
 
     def take(self, standing: AnswerState, step: int) -> None:
-        """Take the answer after a step."""
+        """Adopt the answer after a step."""
         now = self.clock()
         self.standing, self.step = standing, step
         if self._looks == 1:
-            self._seen.clear()  # updates of the first read of a long log are old
+            self._seen.clear()  # updates in the first read of a long log are old, not new
         self._looks += 1
         self._seen.append((now, step, standing.total))
         while len(self._seen) > 1 and now - self._seen[1][0] >= RATE_S:
@@ -70,7 +70,7 @@ class QueryPanel:
 
     @property
     def rows(self) -> Updates | None:
-        """The rows to show, by key, or in reverse order where the newest come first."""
+        """The rows to show, by key, or reversed if the newest come first."""
         answer = self.standing.answer
         if answer is None:
             return None
@@ -121,14 +121,14 @@ class QueryPanel:
         )
 
     def _rate(self) -> float:
-        """Return the updates a second over the last `RATE_S` seconds."""
+        """Return the updates per second over the last `RATE_S` seconds."""
         if len(self._seen) < 2:
             return 0.0
         (before, _, had), (now, _, has) = self._seen[0], self._seen[-1]
         return (has - had) / max(now - before, 1.0)
 
     def _new_after(self) -> int:
-        """Return the step after which rows are new."""
+        """Return the step after which rows count as new."""
         now = self.clock()
         old = [step for at, step, _ in self._seen if now - at >= NEW_S]
         return old[-1] if old else self._seen[0][1] if self._seen else 0
@@ -154,7 +154,7 @@ class QueryPanel:
         return replace(rows, table=table.take(places))
 
     def _aligned(self, shown: Updates, width: int) -> list[str]:
-        """Return header and rows, with as many columns as there is room for."""
+        """Return header and rows, with as many columns as fit."""
         columns = selected_columns(shown, self.standing.query)
         self.shift = min(self.shift, len(columns) - 1)
         kept: list[TextColumn] = []
@@ -188,7 +188,7 @@ _BAR = 8
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Return a character for each value, by its share of the greatest; only zero has the lowest bar."""
+    """Return a bar character for each value, relative to the maximum; only zero has the lowest bar."""
     most = max(values, default=0)
     tops = len(LEVELS) - 1
     return "".join(LEVELS[math.ceil(value * tops / most) if value > 0 else 0] for value in values)
@@ -201,7 +201,7 @@ def steps_line(sent: Mapping[int, int], last: int, width: int) -> str:
 
 
 def slots_line(slots: Sequence[SlotStats], width: int) -> Line:
-    """Return the records of the last batch by slot: as bars where there is room, else a character a slot."""
+    """Return the records of the last batch by slot: as bars if they fit, else one character per slot."""
     if not slots:
         return [("class:dim", "no slot has reported its load yet")]
     loads = [slot.records for slot in slots]

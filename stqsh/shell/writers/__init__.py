@@ -1,1 +1,1 @@
-"""Output formats: one module a format, one protocol for all."""
+"""Output formats: one module per format, one protocol for all."""

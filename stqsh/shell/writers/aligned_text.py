@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from rich.cells import cell_len, set_cell_size
 
 _WIDEST = 40
-"""The terminal columns that a column of text takes at most where there is no terminal to fit."""
+"""The maximum width of a text column, in terminal columns, if the output is not a terminal."""
 _SHORT = 16
-"""A column of text is not cut below this width; columns that have no room then are left out, and counted."""
+"""The minimum width of a cut text column; columns that then do not fit are omitted, and counted."""
 _LAST = 8
-"""The same of the last column."""
+"""The same for the last column."""
 _GAP = 2
 """Blanks between columns."""
 
@@ -27,12 +27,12 @@ class TextColumn:
 
     @property
     def width(self) -> int:
-        """The terminal columns that the widest line of the name and the values takes."""
+        """The width of the widest line of the name and the values, in terminal columns."""
         return max(cells(line) for value in (self.name, *self.values) for line in value.split("\n"))
 
     @property
     def longest_word(self) -> int:
-        """The terminal columns that the longest word of a value takes."""
+        """The width of the longest word of a value, in terminal columns."""
         return max((cells(word) for value in self.values for word in value.split()), default=0)
 
     @property
@@ -54,7 +54,7 @@ class TextColumn:
         return TextColumn(name, values, self.is_right)
 
     def padded(self, width: int) -> list[str]:
-        """Return the name and the values, padded to a width; longer ones stay as they are."""
+        """Return the name and the values, padded to a width; longer ones stay unchanged."""
         return [self._pad(text, width) for text in (self.name, *self.values)]
 
     def _pad(self, text: str, width: int) -> str:
@@ -63,16 +63,17 @@ class TextColumn:
 
 
 def fitting_widths(columns: Sequence[TextColumn], widths: Sequence[int], room: int) -> list[int]:
-    """Return the widths of the first columns that have room side by side; at least one.
+    """Return the widths of the first columns that fit side by side, at least one.
 
-    The widest texts are cut first, down to `_SHORT`; numbers are never cut. There are fewer widths than
-    columns where the last columns have no room.
+    The widest texts are cut first, down to `_SHORT`; numbers are never cut. If the last columns do not fit,
+    there are fewer widths than columns.
 
     Args:
         columns: The columns.
-        widths: The widths that they would take.
-        room: The terminal columns that there are.
+        widths: The desired widths.
+        room: The available terminal columns.
     """
+    # Take one character at a time from the widest text, so that texts end up about equally wide.
     found = [min(width, room) for width in widths]
     excess = sum(found) + _GAP * (len(found) - 1) - room
     while excess > 0:
@@ -94,7 +95,7 @@ def fitting_widths(columns: Sequence[TextColumn], widths: Sequence[int], room: i
 def fitted(columns: Sequence[TextColumn], widths: Sequence[int]) -> list[str]:
     """Return the header and the rows of the first columns, cut to their widths.
 
-    The header ends with the number of columns that have no width, and so are left out.
+    The header ends with the number of columns without a width, which are omitted.
     """
     shown = [column.cut(width) for column, width in zip(columns, widths, strict=False)]
     head, *rows = aligned(shown, widths)
@@ -113,7 +114,7 @@ def aligned(columns: Sequence[TextColumn], widths: Sequence[int]) -> list[str]:
 
 
 def cells(text: str) -> int:
-    """Return the terminal columns that a text takes."""
+    """Return the width of a text in terminal columns."""
     return len(text) if text.isascii() else cell_len(text)
 
 

@@ -1,11 +1,11 @@
 """Arrow and Parquet files: `--output FILE.arrow`, `FILE.parquet`, and the same with `\\o`.
 
-A file is one table. The first that comes goes into the file named; each further one, of other columns or
-of another snapshot, into a file beside it: `out.parquet`, `out-2.parquet`, … Updates of queries that select
-alike share a table of `query, step, at, op, why, key` and their select list; a column of the select list that
-has one of these names is called `row.NAME`. Values keep their types; times are timestamps in UTC. Pieces
-are cut at a fixed number of rows, so that a file does not depend on how its rows were delivered. A file is
-complete, and can be read, when it has been closed.
+A file has one table. The first table is written to the named file; each further one, with other columns or of
+another snapshot, to a file beside it: `out.parquet`, `out-2.parquet`, … Updates of queries with the same
+select list share a table of `query, step, at, op, why, key` and the select list; a selected column with
+one of these names is called `row.NAME`. Values keep their types; times are timestamps in UTC. Record batches
+and row groups have a fixed number of rows, so that a file does not depend on how its rows were delivered. A
+file is complete and readable once it has been closed.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ PIECE = 1 << 16
 class ArrowFileWriter:
     """A `Writer` of Arrow or Parquet files, by the suffix of `path`; `close` completes them.
 
-    A file that is at `path` already is deleted: it must not pass for an answer that has no rows.
+    An existing file at `path` is deleted, because it could be mistaken for an answer without rows.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with suppress(OSError):  # it may be possible to write it though
+        with suppress(OSError):  # it may be writable nevertheless
             if path.is_file() and not path.is_symlink():
                 path.unlink()
         self._count = 0
@@ -53,7 +53,7 @@ class ArrowFileWriter:
             self._add(table)
 
     def mark(self, mark: SnapshotMark) -> None:
-        """Write nothing: a table has no place for marks, and its rows have their steps."""
+        """Write nothing: a table has no place for marks, and its rows have steps."""
 
     def rows(self, statement: int, rows: Rows) -> None:
         """Write a table of its own; a column of values of different types becomes text."""
@@ -74,7 +74,7 @@ class ArrowFileWriter:
         )
 
     def close(self) -> None:
-        """Write the remaining rows and complete the files; without rows there are none."""
+        """Write the remaining rows and complete the files; without rows, there are no files."""
         files, self._open = list(self._open.values()), {}
         for file in files:
             file.close()
@@ -118,7 +118,7 @@ class _File:
             self._writer = pa.ipc.new_file(self._file, self.schema)
 
     def add(self, table: pa.Table) -> None:
-        """Take rows, and write complete pieces."""
+        """Add rows, and write complete pieces."""
         self._waiting.append(table)
         self._rows += table.num_rows
         if self._rows >= PIECE:
@@ -134,7 +134,7 @@ class _File:
     def _write(self, count: int) -> None:
         whole = pa.concat_tables(self._waiting).combine_chunks()
         for start in range(0, count, PIECE):
-            # Taken, not sliced: a slice's buffers would carry what surrounds it into the file.
+            # Use `take`, because the buffers of a slice would write surrounding rows into the file.
             piece: Any = np.arange(start, min(start + PIECE, count))
             self._writer.write_table(whole.take(pa.array(piece)))
         self._waiting, self._rows = [whole.slice(count)], self._rows - count

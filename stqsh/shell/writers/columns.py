@@ -1,7 +1,7 @@
-"""The column model of all output formats: what updates, snapshots and SHOW answer, as named columns.
+"""The column model of all output formats: named columns of updates, snapshots and SHOW.
 
-A column knows its name and type, and renders itself as plain text, as text for people, or as JSON. Writers
-only arrange columns. `OutputColumn` holds Arrow values; `CellColumn` holds the Python values of a SHOW.
+A column has a name and a type, and renders itself as plain text, as text for people, or as JSON. Writers
+only arrange columns. `OutputColumn` has Arrow values; `CellColumn` has the Python values of a SHOW.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SIGNS = {1: "+", -1: "-"}
 
 @dataclass(frozen=True, slots=True)
 class OutputColumn:
-    """A column of Arrow values; `in_metres` says that they are lengths in metres."""
+    """A column of Arrow values; `in_metres` marks lengths in metres."""
 
     name: str
     values: Column
@@ -72,7 +72,7 @@ class OutputColumn:
 
 @dataclass(frozen=True, slots=True)
 class ListColumn(OutputColumn):
-    """A column of texts that are JSON lists already: the keys of groups."""
+    """A column of texts that already are JSON lists: the keys of groups."""
 
     def json(self) -> list[bytes]:
         """Return each value as a JSON text."""
@@ -113,7 +113,7 @@ class CellColumn:
         return text_columns.value_fragments(self.values)
 
     def arrow(self) -> pa.Array[Any]:
-        """Return the values as an Arrow array; as text where their types differ."""
+        """Return the values as an Arrow array, as text if their types differ."""
         return cell_array(self.values)
 
     @property
@@ -135,7 +135,7 @@ def _readable(value: object) -> str:
 
 
 class UpdateHead(NamedTuple):
-    """The columns that every update has."""
+    """The columns of every update."""
 
     query: OutputColumn
     step: OutputColumn
@@ -193,14 +193,14 @@ def _group_keys(updates: Updates) -> ListColumn:
 
 
 def selected_columns(updates: Updates, query: QueryRow) -> list[OutputColumn]:
-    """Return what a query selects, for all rows of the updates."""
+    """Return the select list of a query, for all rows of the updates."""
     in_metres = lengths_in(query.spec, planar=updates.stream.spec.planar)
     found = enumerate(zip(selected_names(query), project(updates, query.spec.select), strict=True))
     return [OutputColumn(name, values, place in in_metres) for place, (name, values) in found]
 
 
 def selected_names(query: QueryRow) -> tuple[str, ...]:
-    """Return the names of what a query selects."""
+    """Return the names in a query's select list."""
     return tuple(column.name for column in query.spec.select)
 
 
@@ -216,13 +216,13 @@ def row_columns(rows: Rows) -> list[CellColumn]:
 
 
 def occurring(updates: Updates) -> list[QueryRow]:
-    """Return the queries that have rows among these updates, by id."""
+    """Return the queries with rows among these updates, by id."""
     ids = np.unique(_numbers(updates.table, "query")).tolist()
     return [updates.queries[number] for number in ids]
 
 
 def only_query(updates: Updates, *, one_query: bool) -> QueryRow | None:
-    """Return the query whose select list makes columns; None where several queries share the output."""
+    """Return the query whose select list becomes columns; None if several queries share the output."""
     queries = occurring(updates)
     return queries[0] if one_query and len(queries) == 1 else None
 
@@ -243,7 +243,7 @@ def group_updates(updates: Updates) -> list[UpdateGroup]:
 
 
 def render_in_order(updates: Updates, render: Callable[[UpdateGroup], Sequence[T]]) -> list[T]:
-    """Render each group of updates, a value for each update, and return the values in their order."""
+    """Render each group of updates to one value per update; return the values in the updates' order."""
     groups = group_updates(updates)
     if len(groups) == 1:
         return list(render(groups[0]))
@@ -255,7 +255,7 @@ def render_in_order(updates: Updates, render: Callable[[UpdateGroup], Sequence[T
 
 
 def json_template(columns: Sequence[AnyColumn]) -> bytes:
-    """Return a JSON object as a template (`%`) that takes the JSON text of each column's value."""
+    """Return a template (`%`) of a JSON object, to be filled with the JSON text of each column's value."""
     return b"{%b}" % b",".join(dumps(one.name).replace(b"%", b"%%") + b":%b" for one in columns)
 
 
@@ -265,7 +265,7 @@ def json_objects(columns: Sequence[AnyColumn], template: bytes) -> list[bytes]:
 
 
 def json_rows(updates: Updates) -> list[str]:
-    """Return what each update's query selects as one JSON object."""
+    """Return the select list of each update as one JSON object."""
 
     def render(group: UpdateGroup) -> list[bytes]:
         columns = group.selected()
@@ -275,7 +275,7 @@ def json_rows(updates: Updates) -> list[str]:
 
 
 def mark_text(mark: SnapshotMark) -> str:
-    """Return the line where the answer with which a TAIL starts begins or ends."""
+    """Return the line at the beginning or end of a TAIL's initial answer."""
     if mark.edge == "end":
         return "-- the changes since then"
     at = instant(mark.at_us)

@@ -1,8 +1,8 @@
-"""CSV and TSV: a header, then `query,step,at,op,key`, and the select list where only one query is shown.
+"""CSV and TSV: a header, then `query,step,at,op,key`, and the select list if only one query is shown.
 
-Where the columns change, an empty line and a new header follow; each snapshot SELECT has a header of its
-own select list. The marks around the answer with which a TAIL starts have `begin` and `end` in the place of
-`op`. A text that holds the separator, a quote or a line break is quoted, with quotes doubled.
+If the columns change, an empty line and a new header follow; each snapshot SELECT has a header of its
+own select list. The marks around a TAIL's initial answer have `begin` and `end` in the column
+`op`. A text that contains the separator, a quote or a line break is quoted, with quotes doubled.
 A null is an empty cell, and the empty text `""`.
 """
 
@@ -60,8 +60,8 @@ class CsvWriter:
         self._write_columns(row_columns(rows))
 
     def answer(self, statement: int, answer: Answer) -> None:
-        """Write the rows under a header of the select list's names, which every snapshot repeats."""
-        del statement  # a column for it would not be of the select list
+        """Write the rows under a header with the select list's names, repeated for every snapshot."""
+        del statement  # there is no column for it in the select list
         if self._header is not None:
             self._target.write(b"\n")
         self._header = None
@@ -85,11 +85,11 @@ class CsvWriter:
         self._target.write(("\n".join(lines) + "\n").encode())
 
     def _quoted(self, values: Iterable[str], find_empty: Callable[[], list[bool]]) -> list[str]:
-        """Return values with quotes where they need them: the empty text does, and a null does not.
+        """Return values, quoted if needed: the empty text is quoted, a null is not.
 
         Args:
             values: the texts, "" for both.
-            find_empty: returns which values are empty texts, [] for none; called where there may be one.
+            find_empty: returns which values are empty texts, [] for none; called only if there may be one.
         """
         found = self._target.shown(list(values), keep="\t\n")
         if self._special.search("\x00".join(found)):

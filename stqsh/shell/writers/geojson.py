@@ -1,10 +1,9 @@
-"""GeoJSON: a Feature for each record, one a line in a pipe, and together a FeatureCollection in a file.
+"""GeoJSON: a Feature for each record, one per line in a pipe, and a FeatureCollection in a file.
 
-The geometry is the record's location in the stream's coordinates, `null` where there is none; of a group of
-GROUP BY REGION(zones) it is the region. The properties
-are what JSON lines have, with the select list beside the rest instead of in a `row`, as maps and tables show
-properties only if they are flat; a column that has the name of one of the others is called `row.NAME`. Of a
-snapshot, the location is known where both its columns are selected.
+The geometry is the record's location in the stream's coordinates, `null` if there is none; for a group of
+GROUP BY REGION(zones) it is the region. The properties are those of JSON lines, but the select list is beside
+the others instead of in a `row`, because maps and tables only show flat properties; a column with the name of
+another property is called `row.NAME`. For a snapshot, the location is known if both its columns are selected.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _OPENING, _END = b'{"type":"FeatureCollection","features":[\n', b"\n]}\n"
 
 
 class GeoJsonWriter:
-    """Writes Features, one a line."""
+    """Writes Features, one per line."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -63,7 +62,7 @@ class GeoJsonWriter:
         count = answer.table.num_rows
         points = [NULL] * count
         if answer.location is not None:
-            # By place: a select list may name a column twice.
+            # By position, because a select list may name a column twice.
             x, y = (answer.table.column(answer.names.index(name)) for name in answer.location)
             points = _points(x, y)
         elif answer.regions is not None:
@@ -71,7 +70,7 @@ class GeoJsonWriter:
         self._write(points, _data_properties(statement, answer_columns(answer), count))
 
     def script(self, text: str) -> None:
-        """Write the script unchanged; raise `StqshError` in a FeatureCollection, which it would spoil."""
+        """Write the script unchanged; raise `StqshError` in a FeatureCollection, which it would corrupt."""
         if isinstance(self._target.stream, FeatureCollection):
             raise StqshError("a script cannot be written as GeoJSON", hint=r"\o FILE.stq takes it")
         self._target.write_script(text)
@@ -83,19 +82,19 @@ class GeoJsonWriter:
 
 @dataclass
 class FeatureCollection:
-    """A file that takes Features, one a line, and holds them as one FeatureCollection."""
+    """A file to which Features are written, one per line, as one FeatureCollection."""
 
     file: ByteSink
     _is_begun: bool = field(default=False, init=False)
 
     def write(self, data: bytes) -> None:
-        """Write Features; the only line ends in them are those that end a Feature."""
+        """Write Features; each line end in the data must end a Feature."""
         if data:
             self.file.write((b",\n" if self._is_begun else _OPENING) + data[:-1].replace(b"\n", b",\n"))
             self._is_begun = True
 
     def flush(self) -> None:
-        """Send what is buffered."""
+        """Flush the buffer."""
         self.file.flush()
 
     def end(self) -> None:
@@ -138,7 +137,7 @@ def _data_properties(statement: int, columns: Sequence[AnyColumn], count: int) -
 
 
 def _beside(column: AnyColumn, taken: Sequence[str]) -> AnyColumn:
-    """Return a column under a name that is not taken."""
+    """Return a column under a free name."""
     return replace(column, name=f"row.{column.name}") if column.name in taken else column
 
 

@@ -1,7 +1,7 @@
-"""JSON lines: one record a line, compact, keys in the order of language.md, "Output".
+"""JSON lines: one compact record per line, keys in the order of language.md, "Output".
 
-Whole columns become JSON texts; each line is then a template that is filled. That makes several 100 000
-updates a second, five times as many as a dictionary for each row.
+Whole columns are converted to JSON texts; then a template is filled for each line. That renders several
+100 000 updates per second, five times as many as with a dictionary per row.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _SHORT, _BLOCK = 1024, 1 << 14
 """Runs of fewer rows are rendered together, this many rows at a time."""
 
 _TABLES = 4
-"""The most tables of which rendered rows are kept: those that take turns."""
+"""The maximum number of alternating tables whose rendered rows are cached."""
 
 
 class _Block(NamedTuple):
-    """The lines of the rows of a table from `begin` on."""
+    """The lines of a table's rows from `begin` on."""
 
     whole: pa.Table
     begin: int
@@ -59,10 +59,10 @@ class JsonLinesWriter:
             self._target.write(b"".join(self._lines(updates)))
 
     def _lines(self, updates: Updates) -> list[bytes]:
-        """Return the lines of updates; short runs of a table are rendered together with what follows.
+        """Return the lines of updates; short runs of a table are rendered together with following rows.
 
-        Where updates of several tables take turns in each step, to render some fifty rows costs as much as to
-        render a thousand.
+        If updates of several tables alternate in each step, rendering some fifty rows takes as long as
+        rendering a thousand.
         """
         place, count = updates.place, updates.table.num_rows
         if place is None or place.table is not updates.table or count >= min(_SHORT, place.whole.num_rows):
@@ -75,7 +75,7 @@ class JsonLinesWriter:
         return lines
 
     def _block(self, updates: Updates, whole: pa.Table, at: int) -> _Block:
-        """Return the block of rendered rows of a table that has a row; make it if it is not there."""
+        """Return the block of rendered rows that contains a row of a table; render it if it is not cached."""
         for block in self._rendered:
             if block.whole is whole and block.begin <= at < block.begin + len(block.lines):
                 return block

@@ -1,7 +1,7 @@
-"""Markdown tables, to paste into an issue or a page: whole values, `|` escaped, numbers to the right.
+"""Markdown tables, to paste into an issue or a page: whole values, `|` escaped, numbers right-aligned.
 
-Updates of one query have its select list as columns; where several share the output, `row` has it as
-JSON, as JSON lines have it. Where the columns change, a new table follows after an empty line.
+Updates of one query have its select list as columns; if several queries share the output, a column `row` has
+the select list as JSON, as in JSON lines. If the columns change, a new table follows after an empty line.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class MarkdownWriter:
         self._has_begun = False
 
     def updates(self, updates: Updates) -> None:
-        """Write a row for each update, below a header where the columns are new."""
+        """Write a row for each update, below a new header if the columns change."""
         if not updates.table.num_rows:
             return
         query = only_query(updates, one_query=self._target.one_query)
@@ -63,7 +63,7 @@ class MarkdownWriter:
         self._paragraph(f"```sql\n{self._shown([text])[0].rstrip()}\n```\n")
 
     def _table(self, columns: Sequence[AnyColumn], *, continues: bool = False) -> None:
-        """Write rows, and a header unless they continue a table with the same one."""
+        """Write rows, and a header unless they continue a table with the same header."""
         names = tuple(column.name for column in columns)
         lines = []
         if not continues or names != self._header:

@@ -1,4 +1,4 @@
-"""Open a writer by the name of its format, and write what statements answer."""
+"""Open a writer by the name of its format, and write the outcomes of statements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stqsh.shell.writers.vertical import VerticalWriter
 from stqsh.shell.writers.writer import Target, Writer, check_format
 
 Data: TypeAlias = Rows | Answer | Script
-"""What a statement answers at once."""
+"""The immediate output data of a statement."""
 
 WRITERS: Mapping[str, Callable[[Target], Writer]] = {
     "jsonl": JsonLinesWriter,
@@ -49,7 +49,7 @@ def write_item(writer: Writer, item: Updates | SnapshotMark) -> int:
 
 
 def write_data(writer: Writer, data: Data, statement: int) -> None:
-    """Write what a statement answers; `statement` is its number in the script."""
+    """Write the output data of a statement; `statement` is its number in the script."""
     match data:
         case Rows():
             writer.rows(statement, data)

@@ -1,7 +1,7 @@
-r"""Where results go instead of standard output: `\o FILE`, `\o | COMMAND`, `--output FILE`.
+r"""Redirected results: `\o FILE`, `\o | COMMAND`, `--output FILE`.
 
-The suffix of a file name may select the format (`out.csv`), also before `.gz`; `.arrow` and `.parquet` hold
-whole tables. A command gets the data on its standard input, each batch as it comes.
+The suffix of a file name may select the format (`out.csv`), also before `.gz`; `.arrow` and `.parquet` files
+have whole tables. A command gets the data on its standard input, each batch as it arrives.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from stqsh.shell.writers.writer import Writer
 
 _OTHER_COMPRESSIONS = {".zst": "zstd", ".bz2": "bzip2", ".xz": "xz", ".lz4": "lz4"}
-"""The programs that write compressed files; files ending in `.gz` need none."""
+"""The programs that write compressed files; `.gz` files need none."""
 
 
 _LIKE_AN_ENDING = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}")
-"""An ending that means something, unlike the last part of `night.2024`."""
+"""A meaningful ending, unlike the last part of `night.2024`."""
 
 
 @dataclass
@@ -42,10 +42,10 @@ class Redirect:
 
     Attributes:
         name: The destination as the user wrote it.
-        format: The format that its name asks for, None for none.
-        tables: The writer of a file of whole tables, which takes no format; else None.
-        is_collection: Whether GeoJSON is written as one FeatureCollection, and not a Feature a line.
-        is_command: Whether it is a command, which gets lines for programs unless another format is set.
+        format: The format that its name selects; None if it selects none.
+        tables: The writer of a file of whole tables, for which no format can be set; else None.
+        is_collection: Whether GeoJSON is written as one FeatureCollection instead of a Feature per line.
+        is_command: Whether it is a command, which gets machine-readable lines unless another format is set.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Redirect:
     _features: FeatureCollection | None = field(default=None, init=False)
 
     def writer(self, format_: str, *, one_query: bool, asked: bool = False) -> Writer:
-        """Return the writer of a format, always the same one.
+        """Return the writer of a format, always the same object.
 
         Args:
             format_: The name of the format.
@@ -83,14 +83,14 @@ class Redirect:
         return self._writers[key]
 
     def close(self) -> None:
-        """Complete what was written.
+        """Complete the output.
 
         Raises:
             StqshError: The command has failed, or the disk is full.
         """
         try:
             if self.is_collection and self.format == "geojson":
-                self.writer(self.format, one_query=False)  # a file without Features is a collection of none
+                self.writer(self.format, one_query=False)  # without Features, write an empty collection
             if self._features is not None:
                 self._features.end()
             self._end()
@@ -102,11 +102,11 @@ def open_outlet(words: str, format_: str | None = None) -> Redirect:
     """Open a file, or `| command`.
 
     Args:
-        words: The file, or the command behind `|`.
-        format_: The format that the command line names, which wins over the file name's.
+        words: The file, or the command after `|`.
+        format_: The format on the command line, which overrides that of the file name.
 
     Raises:
-        CommandLineError: It cannot be opened, or its ending names no format that is known.
+        CommandLineError: It cannot be opened, or its ending is not a known format.
     """
     if words.startswith("|"):
         return _to_command(words[1:].strip())
@@ -139,7 +139,7 @@ def open_outlet(words: str, format_: str | None = None) -> Redirect:
 
 
 def _format_of(name: str, suffix: str) -> str | None:
-    """Return the format that an ending names, None for any; raise `CommandLineError` for another one."""
+    """Return the format of an ending, None if any fits; raise `CommandLineError` if it is unknown."""
     if suffix not in SUFFIXES and suffix not in PLAIN and _LIKE_AN_ENDING.fullmatch(suffix):
         known = ", ".join((*SUFFIXES, *COLUMNAR, PLAIN[0]))
         raise CommandLineError(
@@ -166,7 +166,7 @@ def _to_tables(name: str, path: Path, format_: str | None) -> Redirect:
 def _to_command(command: str) -> Redirect:
     if not command:
         raise CommandLineError(r"\o | takes a command", hint=r"\o | gzip > out.csv.gz")
-    # In a process group of its own: Ctrl-C leaves a TAIL and must not end what its rows go to.
+    # Use a separate process group: Ctrl-C leaves a TAIL, and must not end the command that reads its rows.
     process = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, process_group=0)
     stdin = process.stdin
     assert stdin is not None, "it was opened with a pipe"
@@ -174,7 +174,7 @@ def _to_command(command: str) -> Redirect:
     watch = _CommandWatch(process, command)
 
     def close() -> None:
-        with suppress(BrokenPipeError):  # it had enough; its exit code says whether that was a failure
+        with suppress(BrokenPipeError):  # it reads no more; its exit code shows whether it failed
             stdin.close()
         watch.check()
 
@@ -184,10 +184,10 @@ def _to_command(command: str) -> Redirect:
 
 @dataclass
 class _CommandWatch:
-    """Waits in a thread for the end of a command; ends one that is stopped as it asks for the terminal.
+    """Waits in a thread for the end of a command; ends one that is stopped because it wants the terminal.
 
-    It is in the background, where reading or setting the terminal stops it. The shell would wait for
-    ever then: for its end, or for room in the pipe.
+    The command runs in the background, where reading or setting the terminal stops it. The shell would then
+    wait forever: for its end, or for room in the pipe.
     """
 
     process: subprocess.Popen[bytes]
@@ -199,7 +199,7 @@ class _CommandWatch:
         self._thread.start()
 
     def error(self) -> StqshError:
-        """Return the error for a command that reads no more."""
+        """Return the error for a command that no longer reads."""
         if self.wants_terminal:
             said, hint = "wants the terminal", r"write to a file (\o FILE), and open that with it"
         else:
@@ -207,7 +207,7 @@ class _CommandWatch:
         return StqshError(f"the command {self.command} {said}", hint=hint)
 
     def check(self) -> None:
-        """Wait for the end. Raises `StqshError` where the command has failed or wants the terminal."""
+        """Wait for the end. Raises `StqshError` if the command has failed or wants the terminal."""
         self._thread.join()
         if self.wants_terminal:
             raise self.error()
@@ -226,7 +226,7 @@ class _CommandWatch:
 
 @dataclass(frozen=True, slots=True)
 class _GuardedStream:
-    """A binary stream whose errors, those `caught`, become errors for the user."""
+    """A binary stream that converts its `caught` errors to errors for the user."""
 
     stream: ByteSink
     caught: tuple[type[Exception], ...]
@@ -237,7 +237,7 @@ class _GuardedStream:
         self._guard(lambda: self.stream.write(data))
 
     def flush(self) -> None:
-        """Send what is buffered. Raises `StqshError`."""
+        """Flush the buffer. Raises `StqshError`."""
         self._guard(self.stream.flush)
 
     def _guard(self, action: Callable[[], object]) -> None:

@@ -1,7 +1,7 @@
-"""Turn Arrow columns into lists of text, a whole column at a time: the fast half of every output format.
+"""Convert whole Arrow columns to lists of text: the fast half of every output format.
 
 Nulls and NaN become `null` (JSON) or an empty text. Instants are ISO 8601 in UTC with `Z`, with fractions
-only where there are any. Numbers are written as JSON writes them: the shortest text that reads back the same.
+only if there are any. Numbers are written as in JSON: the shortest text that parses to the same number.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Column: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 NULL = b"null"
 UTC = pa.timestamp("us", tz="UTC")
 _COARSE = 2**53 / 1e6
-"""From here on a float64 has no seventh decimal, and its millionfold may be no number any more."""
+"""From this magnitude on, a float64 has no seventh decimal, and a millionfold of it may overflow."""
 
 
 def is_numeric(column: Column) -> bool:
@@ -62,7 +62,7 @@ def texts(column: Column) -> list[str]:
 
 
 def empty_texts(column: Column) -> list[bool]:
-    """Return which values of the column are texts without characters; nulls are none."""
+    """Return which values of the column are texts without characters; nulls are not."""
     return [value == "" for value in whole(column).to_pylist()]
 
 
@@ -71,7 +71,7 @@ def rounded(column: Column) -> Column:
     if not pa.types.is_floating(column.type):
         return column
     numbers: Any = pc.cast(column, pa.float64())
-    # Not with the digits that `pc.round` takes: it leaves 39.821600000000004.
+    # Do not use the `ndigits` of `pc.round`, which can return 39.821600000000004.
     tiny, usual = (pc.divide(pc.round(pc.multiply(numbers, scale)), scale) for scale in (1e9, 1e6))
     size = pc.abs(numbers)
     fine = pc.if_else(pc.less(size, pa.scalar(1e-3)), tiny, usual)

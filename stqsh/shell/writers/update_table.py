@@ -1,9 +1,9 @@
 """Updates and rows for people: aligned columns, green `+`, red `-`, cut to the terminal's width.
 
-Updates of one query are shown under a header of its select list. Where several queries share the screen,
-their rows differ in shape, so each value carries its column's name. A table of rows fits the terminal: what
-does not fit beside the rest goes on lines of its own below, and empty columns are left out where there is no
-room for all.
+Updates of one query are shown under a header of its select list. If several queries share the screen, their
+rows differ in shape, so each value has its column's name. A table of rows fits the terminal: columns without
+room in the table are on separate lines below each row, and empty columns are omitted if there is no room for
+all.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _ROOMY = 90
 _LEAST = {"op": len("- left")}
-"""Widths from the first line on, so that the columns need not move later."""
+"""The initial widths, so that columns need not move later."""
 
 
 class TableWriter:
@@ -56,7 +56,7 @@ class TableWriter:
         self._lines = UpdateLines(target)
 
     def updates(self, updates: Updates) -> None:
-        """Write a line for each update, under a header where the columns are new."""
+        """Write a line for each update, under a header if the columns are new."""
         if updates.table.num_rows:
             self._print(self._lines.lines(updates))
 
@@ -65,7 +65,7 @@ class TableWriter:
         self._print([self._lines.mark(mark)])
 
     def rows(self, statement: int, rows: Rows) -> None:
-        """Write a table no wider than the terminal; on one, the number of rows too."""
+        """Write a table that fits the terminal; on a terminal, also the number of rows."""
         end = ""
         if self._target.width is not None:
             empty = empty_left_out(rows, self._target.width)
@@ -74,7 +74,7 @@ class TableWriter:
         self._target.draw(drawn(rows, self._target) + end)
 
     def answer(self, statement: int, answer: Answer) -> None:
-        """Write the rows in aligned columns, then their number and the step that they are of."""
+        """Write the rows in aligned columns, then their number and their step."""
         del statement
         self._print(self._lines.answer(answer))
 
@@ -87,10 +87,10 @@ class TableWriter:
 
 
 class UpdateLines:
-    """Turns updates into lines; remembers header and widths, so that the columns stay in place.
+    """Formats updates as lines; keeps header and widths, so that the columns stay aligned.
 
     Attributes:
-        is_narrow: Whether dates are left out, and a key that is selected as well.
+        is_narrow: Whether dates are omitted, and the key, too, if it is selected.
         heading: The header of the lines, without colours.
     """
 
@@ -103,7 +103,7 @@ class UpdateLines:
         self.heading = ""
 
     def lines(self, updates: Updates) -> list[str]:
-        """Return the lines for these updates, with a header first where the columns are new."""
+        """Return the lines for these updates, starting with a header if the columns are new."""
         before = self._header
         rows = self.rows(updates)
         lines = [] if self._header == before else [self._target.style(self.heading, BOLD)]
@@ -138,19 +138,19 @@ class UpdateLines:
         ]
 
     def mark(self, mark: SnapshotMark) -> str:
-        """Return the line where the answer with which a TAIL starts begins or ends."""
+        """Return the line at the beginning or end of a TAIL's initial answer."""
         return self.remark(mark_text(mark))
 
     def remark(self, text: str) -> str:
-        """Return a line that is no data."""
+        """Return a line that is not data."""
         return self._target.style(self._cut(text), DIM)
 
     def _width(self, column: TextColumn) -> int:
-        """Return the width of a column's values, bounded where nothing else bounds it."""
+        """Return the width of a column's values, limited unless something else limits it."""
         return column.bounded_width if self._target.width is None else column.value_width
 
     def _arranged(self, columns: Sequence[TextColumn], widths: Sequence[int]) -> list[str]:
-        """Return the header and the rows, as wide as the terminal at most."""
+        """Return the header and the rows, at most as wide as the terminal."""
         room = self._target.width
         if room is None:
             return aligned(columns, widths)
@@ -215,7 +215,7 @@ def _pairs(group: UpdateGroup) -> list[str]:
 _GAP = 2
 """Blanks between columns."""
 _FOLDED = 32
-"""The narrowest column in which a text is folded; with less room it goes below."""
+"""The minimum width of a column with wrapped text; with less room, the text goes below the row."""
 _SHORT = 16
 """Texts up to this width stay in the table, whatever its width."""
 _FEWEST = 2
@@ -243,14 +243,14 @@ def _text_columns(rows: Rows) -> list[TextColumn]:
 
 
 def _parted(columns: Sequence[TextColumn], width: int | None) -> tuple[list[TextColumn], list[TextColumn]]:
-    """Return the columns that stay in a table of a width, and those that go below its rows."""
+    """Split columns into those in a table of a given width, and those below its rows."""
     beside, below = [*columns], list[TextColumn]()
     if width is None or _total_width(beside) <= width:
         return beside, []
     beside = [column for column in beside if any(column.values)] or beside
     while _total_width(beside) > width:
         texts = [column for column in beside[1:] if not column.is_right and column.width > _SHORT]
-        if not texts and len(beside) > _FEWEST:  # a folded number reads as another number
+        if not texts and len(beside) > _FEWEST:  # a wrapped number could be misread
             below.append(beside.pop())
             continue
         if not texts:
@@ -258,7 +258,7 @@ def _parted(columns: Sequence[TextColumn], width: int | None) -> tuple[list[Text
         widest = max(texts, key=lambda column: column.width)
         room = width - _total_width(beside) + widest.width
         if not below and room >= max(_FOLDED, widest.longest_word):
-            break  # it is folded where it is
+            break  # it is wrapped in place
         beside.remove(widest)
         below.append(widest)
     return beside, [column for column in columns if column in below]
@@ -271,7 +271,7 @@ def _total_width(columns: Sequence[TextColumn]) -> int:
 def _with_lines_below(
     beside: Sequence[TextColumn], below: Sequence[TextColumn], count: int, target: Target
 ) -> str:
-    """Return the table, with the columns that have no room in it below each row."""
+    """Return the table, with the columns that do not fit below each row."""
     head, *lines = aligned(beside, [column.width for column in beside])
     shown = [target.style(head, BOLD), "─" * min(target.width or 0, _total_width(beside))]
     is_named = len(below) > 1 or below[0].width <= _SHORT
@@ -283,7 +283,7 @@ def _with_lines_below(
 
 
 def _below(column: TextColumn, row: int, target: Target, *, is_named: bool) -> list[str]:
-    """Return a value on lines of its own, with its column's name where there are several."""
+    """Return a value on separate lines, with its column's name if there are several."""
     value = column.values[row]
     if not value:
         return []
@@ -298,8 +298,8 @@ def _below(column: TextColumn, row: int, target: Target, *, is_named: bool) -> l
 
 
 def _ruled(columns: Sequence[TextColumn], count: int, target: Target) -> str:
-    """Return the columns side by side, with texts folded where they must be."""
-    from rich import box, console, table, text  # 60 ms that other formats need not spend
+    """Return the columns side by side, with texts wrapped if necessary."""
+    from rich import box, console, table, text  # imported here to save other formats 60 ms
 
     ruled = table.Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
     for column in columns:

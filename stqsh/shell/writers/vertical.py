@@ -1,4 +1,4 @@
-r"""One value a line, for rows that are wider than the screen: `FORMAT vertical`, or `\G` for a `;`.
+r"""One value per line, for rows wider than the screen: `FORMAT vertical`, or `\G` instead of `;`.
 
 -- 1: + make_way ------
 step  12
@@ -31,7 +31,7 @@ _RULE = 40
 
 
 class VerticalWriter:
-    """Writes records, one value a line; records are counted for each answer."""
+    """Writes records, one value per line; records are numbered within each answer."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -69,7 +69,7 @@ class VerticalWriter:
         self._target.draw("".join(records) + f"({row_count(count)})\n")
 
     def _group_records(self, group: UpdateGroup) -> list[str]:
-        """Return the records of updates; their positions give them their numbers."""
+        """Return the records of updates, numbered by their positions."""
         head = head_columns(group.updates)
         parts = zip(head.op.texts(), head.query.readable(), head.why.texts(), strict=True)
         titles = (
@@ -81,7 +81,7 @@ class VerticalWriter:
 
 
 def _records(titles: Iterable[str], columns: Sequence[tuple[str, list[str]]]) -> list[str]:
-    """Return records of a title and a line for each value; further lines of a value are indented."""
+    """Return records with a title and a line per value; further lines of a value are indented."""
     width = max((len(name) for name, _ in columns), default=0) + 2
     padded = [name.ljust(width) for name, _ in columns]
     inner = "\n" + " " * width

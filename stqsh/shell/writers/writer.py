@@ -1,6 +1,6 @@
-"""The output formats: their names, the protocol of their writers, and where a writer writes.
+"""The output formats: their names, the protocol of their writers, and the target of a writer.
 
-Data goes to the given binary stream and nowhere else, and is flushed after each value.
+Data is written only to the given binary stream, which is flushed after each value.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ SUFFIXES = {
     ".geojsonl": "geojson",
     ".md": "markdown",
 }
-"""The format that a file name asks for, by its suffix."""
+"""The format of a file name, by its suffix."""
 PLAIN = (".txt", ".log", ".out", ".stq", ".sql")
-"""Endings of files that may hold any format."""
+"""Endings of files for any format."""
 COLUMNAR = (".arrow", ".parquet")
-"""Files that are tables as a whole; see `stqsh.shell.writers.arrow_files`."""
+"""Endings of files of whole tables; see `stqsh.shell.writers.arrow_files`."""
 
 
 def check_format(name: str) -> str:
     """Return the name of a format.
 
     Raises:
-        CommandLineError: There is no such format; the hint is a similar name.
+        CommandLineError: There is no such format; the hint has a similar name.
     """
     if name in FORMATS:
         return name
@@ -50,13 +50,13 @@ def check_format(name: str) -> str:
 
 
 class Writer(Protocol):
-    """Renders what statements answer. `statement` numbers count from 1 within the script."""
+    """Renders the outcomes of statements. `statement` numbers count from 1 within the script."""
 
     def updates(self, updates: Updates) -> None:
         """Write updates in their order."""
 
     def mark(self, mark: SnapshotMark) -> None:
-        """Write where the answer with which a TAIL starts begins or ends."""
+        """Write a mark at the beginning or end of a TAIL's initial answer."""
 
     def rows(self, statement: int, rows: Rows) -> None:
         """Write the rows of a SHOW or DESCRIBE."""
@@ -69,24 +69,24 @@ class Writer(Protocol):
 
 
 class ByteSink(Protocol):
-    """As much of a binary stream as a `Target` needs."""
+    """The part of a binary stream's interface that a `Target` needs."""
 
     def write(self, data: bytes, /) -> object:
         """Write bytes."""
 
     def flush(self) -> object:
-        """Send what is buffered."""
+        """Flush the buffer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a writer writes.
+    """The target of a writer.
 
     Attributes:
-        stream: What takes the bytes.
-        one_query: Whether only the updates of a single query can come.
+        stream: The stream of bytes.
+        one_query: Whether only updates of a single query can arrive.
         colour: Whether tables may use colours.
-        width: The columns that tables may take on a terminal; None elsewhere.
+        width: The maximum width of tables on a terminal; None elsewhere.
     """
 
     stream: ByteSink
@@ -95,7 +95,7 @@ class Target:
     width: int | None = None
 
     def write(self, data: bytes) -> None:
-        """Write and flush: a reader at the other end of a pipe sees each batch at once."""
+        """Write and flush, so that the reader of a pipe sees each batch immediately."""
         self.stream.write(data)
         self.stream.flush()
 
@@ -110,9 +110,9 @@ class Target:
         return [escape_controls(value, keep) for value in values]
 
     def draw(self, text: str) -> None:
-        """Write text for people: on a terminal in its own characters, elsewhere in UTF-8."""
+        """Write text for people: on a terminal in its character set, elsewhere in UTF-8."""
         self.write(text.encode() if self.width is None else encode_for_terminal(text))
 
     def style(self, line: str, style: str) -> str:
-        """Return the line in a style (a control code) where colours may be used."""
+        """Return the line in a style (a control code) if colours may be used."""
         return f"{style}{line}{RESET}" if self.colour else line

@@ -1,4 +1,4 @@
-"""MAP … TO 'file.html': the page is written again with each step for as long as the map is open."""
+"""MAP … TO 'file.html': rewrite the page after each step while the map is open."""
 
 from __future__ import annotations
 

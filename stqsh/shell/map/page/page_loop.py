@@ -1,4 +1,4 @@
-"""The loop of a page: each new state is passed on until the user leaves the map, or the engine stops."""
+"""The loop of a page: pass on each new state until the user leaves the map or the engine stops."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stqsh.units import format_instant
 
 POLL_S = 0.1
 LEAST_S = 0.5
-"""The shortest time between two states: nobody looks more often."""
+"""The minimum time between two states: users do not look more often."""
 STOPPED = "the session's engine has stopped; this is the last state"
 
 
@@ -38,7 +38,7 @@ def follow(states: PageStates, take: Callable[[bytes], None]) -> str:
 
 
 def left_text() -> str:
-    """Return what a page shows once its map was left."""
+    """Return the text that a page shows after its map was closed."""
     return f"the map was left at {now()}; this is the last state"
 
 

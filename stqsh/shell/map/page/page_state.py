@@ -1,4 +1,4 @@
-"""The page of a map: one file that needs no network, made of a template and the JSON of a scene."""
+"""The page of a map: one file that needs no network, built from a template and the JSON of a scene."""
 
 from __future__ import annotations
 
@@ -32,29 +32,30 @@ if TYPE_CHECKING:
     from stqsh.client.map.scene import DrawnQuery, MapFeed, Scene
 
 MOST_DRAWN = 100_000
-"""The most objects in a page; beyond, a page holds a sample."""
+"""The maximum number of objects in a page; of more, a page has a sample."""
 MOST_RECORDS = 20_000
-"""Of more objects, a page has keys and places, but not their other columns."""
+"""With more objects than this, a page has only their keys and places."""
 EVERY_S = 1
-"""How often a page in a file reads itself again."""
+"""How often a page in a file reloads itself."""
 HEARTBEAT_S = 5.0
-"""How often a page is renewed where nothing changes, so that it knows that its writer is alive."""
+"""How often an unchanged page is rewritten, to show that its writer is alive."""
 PATIENCE_S = 20
-"""Time without a renewal after which a page says so."""
+"""The time without a rewrite after which a page reports that."""
 _DECIMALS = {True: 6, False: 7}
-"""Decimals of coordinates in a page, planar or not: a centimetre in degrees."""
+"""Decimals of coordinates in a page, by whether it is planar; in degrees they are about a centimetre."""
 _FOLDER = Path(__file__).parent / "web"
 _SCRIPTS = ("view.js", "past.js", "ground.js", "painting.js", "legend.js", "live.js")
 """The scripts of the page, in their order."""
 PAGE_BEGIN = (_FOLDER / "page.html").read_bytes().partition(b"{{")[0]
-"""What every page begins with."""
+"""The beginning of every page."""
 
 
 class PageHeader(TypedDict):
-    """What a page shows of the session.
+    """The session's data in a page.
 
-    `ended` is the reason why no more states follow, None while they do. `written` is in milliseconds since
-    the epoch, `every` and `patience` in seconds. `tiles` is the pattern of their addresses, "off" for none.
+    `ended` is the reason why no more states follow; None while they do. `written` is in milliseconds since
+    the epoch, `every` and `patience` are in seconds. `tiles` is the pattern of tile addresses, "off" for
+    none.
     """
 
     session: str
@@ -88,7 +89,7 @@ class PageShades(TypedDict):
 
 
 class PageQuery(TypedDict):
-    """A query on a page; `members` and `focal` are positions among its objects."""
+    """A query on a page; `members` and `focal` are indexes into the page's objects."""
 
     name: str
     letter: str
@@ -108,7 +109,7 @@ class PageQuery(TypedDict):
 
 @dataclass
 class PageStates:
-    """The states of a map, one after the other."""
+    """The successive states of a map."""
 
     feed: MapFeed
     tiles: str = field(init=False)
@@ -124,7 +125,7 @@ class PageStates:
         self._history = SceneHistory(self.feed.link, self.feed.stream)
 
     def next(self) -> bytes | None:
-        """Return the current state; None where nothing has changed and no heartbeat is due.
+        """Return the current state; None if nothing has changed and no heartbeat is due.
 
         Raises what `MapFeed.look` raises.
         """
@@ -138,7 +139,7 @@ class PageStates:
         return self._json(None)
 
     def last(self, why: str) -> bytes | None:
-        """Return the last state, with the reason why no other follows; None where there was none."""
+        """Return the last state, with the reason why no other follows; None if there was none."""
         return None if self._scene is None else self._json(why)
 
     @property
@@ -165,16 +166,16 @@ class PageStates:
 
 
 def page(state: bytes, tiles: str = "off") -> bytes:
-    """Return the page that shows a state, as JSON; it may get images from where its tiles are."""
+    """Return the page for a state in JSON; it may load images only from the tiles' server."""
     scheme, host = urlsplit(tiles)[:2]
     before, after = _template(f"{scheme}://{host}" if host else "")
-    # Within a script element only `</` and `<!--` would mean anything.
+    # Within a script element only `</` and `<!--` have a special meaning.
     return before + state.replace(b"<", b"\\u003c") + after
 
 
 @cache
 def _template(images: str) -> tuple[bytes, bytes]:
-    """Return the page before its state, and after it; `images` is where it may get some from."""
+    """Return the parts of the page before and after its state; `images` are the allowed image sources."""
     script = "\n".join(_read(name) for name in _SCRIPTS)
     text = _read("page.html").replace("{{style}}", _read("page.css")).replace("{{script}}", script)
     text = text.replace("{{land}}", land_json()).replace("{{images}}", images)
@@ -187,7 +188,7 @@ def _read(name: str) -> str:
 
 
 def scene_json(scene: Scene, header: PageHeader, past: Past) -> bytes:
-    """Return a scene and the past before it as JSON, behind the fields of a header."""
+    """Return a scene and the past before it as JSON, after the fields of a header."""
     value = {
         **header,
         "stream": scene.stream.name,
@@ -220,7 +221,7 @@ def _objects(scene: Scene) -> bytes:
 
 
 def _past(past: Past, scene: Scene) -> bytes:
-    """Return the past; queries have the number that they have among those drawn, and others are left out."""
+    """Return the past; queries are numbered as among the drawn ones, and others are omitted."""
     ids = np.array([drawn.query.id for drawn in scene.drawn], np.int64)
     changes = past.changes[np.isin(past.changes["query"], ids)]
     seen, order = past.sightings, np.argsort(ids)
@@ -242,7 +243,7 @@ def _past(past: Past, scene: Scene) -> bytes:
 
 
 def _contiguous(values: object) -> NDArray[Any]:
-    """Return a field of records as an array of its own, which orjson can write."""
+    """Return a field of records as a contiguous array, which orjson can serialize."""
     return np.ascontiguousarray(values)
 
 

@@ -1,4 +1,4 @@
-"""`stqsh.draw_map`: the page of a map as one picture, for programs and notebooks."""
+"""`stqsh.draw_map`: a single map page, for programs and notebooks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MapPage:
     Attributes:
         stream: the stream's name.
         step: the step.
-        html: the page, which needs no other file.
+        html: the self-contained page.
     """
 
     stream: str
@@ -42,7 +42,7 @@ class MapPage:
         """Write the page to a file.
 
         Raises:
-            StqshError: it cannot be written, or another file is there.
+            StqshError: it cannot be written, or the path has a file that is not a map page.
         """
         file = Path(path).expanduser()
         try:
@@ -52,7 +52,7 @@ class MapPage:
             raise StqshError(f"cannot write {os.fspath(path)}: {file_error_reason(error)}") from error
 
     def _repr_html_(self) -> str:
-        """Return the page in a frame of its own."""
+        """Return the page in an iframe."""
         frame = "width:100%;height:520px;border:1px solid #b5c4ce"
         return f'<iframe srcdoc="{html.escape(self.html)}" style="{frame}"></iframe>'
 
@@ -62,13 +62,13 @@ def draw_map(session: Session, *names: str) -> MapPage:
 
     Args:
         session: the session.
-        names: a stream, a stream and queries, or queries; of a stream alone, all its queries are drawn.
+        names: a stream, a stream and queries, or queries; for a stream alone, all its queries are drawn.
 
     Raises:
         StqshError: there is no such stream or query, or the session cannot be read.
     """
     [found] = session.execute(map_statement(session, names))
-    feed: MapFeed = found  # type: ignore[assignment]  # MAP answers with nothing else
+    feed: MapFeed = found  # type: ignore[assignment]  # the only outcome of MAP
     states = PageStates(feed)
     states.next()
     state = states.last(f"one picture, taken at {now()}")
@@ -77,7 +77,7 @@ def draw_map(session: Session, *names: str) -> MapPage:
 
 
 def map_statement(session: Session, names: Sequence[str], to: str | None = None) -> str:
-    """Return the MAP statement for some names; the first is a stream where there is one of that name."""
+    """Return the MAP statement for names; the first is a stream if there is one with that name."""
     stream = None
     if len(names) > 1 and names[0] in {one.name for one in session.streams()}:
         stream, names = Name(names[0]), names[1:]

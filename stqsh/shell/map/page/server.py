@@ -1,7 +1,8 @@
-"""`stqsh map --serve`: the page on this machine's own address, kept up to date by server-sent events.
+"""`stqsh map --serve`: serve the page on this machine, updated by server-sent events.
 
-It listens on 127.0.0.1. Its address holds a random token, so that other users of the machine cannot read it.
-It refuses requests that address it by another name and forbids frames, so that no other web page can read it.
+The server listens on 127.0.0.1. Its address has a random token, so that other users of the machine cannot
+read the page. It refuses requests with another host name and forbids frames, so that other web pages cannot
+read it.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-"""Sent with each answer."""
+"""The headers of every response."""
 
 
 class StateBoard:
-    """The newest state, for all threads that wait for it."""
+    """The newest state, shared with all threads that wait for it."""
 
     def __init__(self) -> None:
         self._news = threading.Condition()
@@ -50,13 +51,13 @@ class StateBoard:
         self.is_over = False
 
     def post(self, state: bytes, *, last: bool = False) -> None:
-        """Publish a state; after the last one no thread waits any more."""
+        """Publish a state; after the last one, threads no longer wait."""
         with self._news:
             self._state, self._number, self.is_over = state, self._number + 1, last
             self._news.notify_all()
 
     def read(self, known: int = 0, patience_s: float | None = None) -> tuple[int, bytes]:
-        """Return the newest state and its number, once it exceeds `known` or `patience_s` seconds passed."""
+        """Return the newest state and its number once it exceeds `known`, or after `patience_s` seconds."""
         with self._news:
             self._news.wait_for(lambda: self._number > known or self.is_over, patience_s)
             return self._number, self._state
@@ -67,7 +68,7 @@ def serve_map(feed: MapFeed, port: int, screen: Screen) -> str:
 
     Args:
         feed: The map's scenes.
-        port: The port to listen on; 0 takes a free one.
+        port: The port to listen on; 0 selects a free one.
         screen: Where messages and the status line are drawn.
 
     Raises:
@@ -102,7 +103,7 @@ def serve_map(feed: MapFeed, port: int, screen: Screen) -> str:
 
 
 class MapServer(ThreadingHTTPServer):
-    """Serves the newest state of a board at `address`, to clients that know it."""
+    """Serves the newest state of a board at `address`, which contains the token."""
 
     daemon_threads = True
 
@@ -117,14 +118,14 @@ class MapServer(ThreadingHTTPServer):
         return f"http://{HOST}:{self.server_port}{self.path}"
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Ignore a client that hangs up; other errors have their traceback in the log."""
+        """Ignore a client that disconnects; log the traceback of other errors."""
         error = sys.exc_info()[1]
         if not isinstance(error, ConnectionError | TimeoutError):
             write_traceback()
 
 
 class _Answers(BaseHTTPRequestHandler):
-    """Answers requests with the page, or with states as they come."""
+    """Answers requests with the page, or with a stream of states."""
 
     server: MapServer
     protocol_version = "HTTP/1.1"
@@ -164,7 +165,7 @@ class _Answers(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def _events(self) -> None:
-        """Send each new state until the browser or the map has gone."""
+        """Send each new state until the browser disconnects or the map ends."""
         self._head(HTTPStatus.OK, "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()

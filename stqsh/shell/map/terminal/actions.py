@@ -1,4 +1,4 @@
-"""The actions of a map's keys and of its mouse: where it looks, what it shows, which object is selected.
+"""The actions of a map's keys and mouse: change the view, the layers, and the selected object.
 
 A drag moves the map, the wheel zooms at the pointer, a click selects the nearest object.
 """
@@ -37,9 +37,9 @@ class MapActions:
 
     Attributes:
         loader: Loads the scenes.
-        camera: What part of the world is shown.
-        look: Which layers and queries are shown.
-        still: The scene of a paused map.
+        camera: The visible part of the world.
+        look: The visible layers and queries.
+        still: The scene at which the map is paused.
         helping: Whether the list of keys is shown.
         notice: The message of the last key.
     """
@@ -88,7 +88,7 @@ class MapActions:
         self.loader.pick(key)
 
     def next(self, step: int) -> None:
-        """Select the next object, or the one before."""
+        """Select the next object, or the previous one."""
         scene, projection = self.scene, self.camera.projection
         if scene is not None and projection is not None:
             picked = position_of(scene, self.look.picked)
@@ -110,7 +110,7 @@ class MapActions:
             self.pick(number)
 
     def follow(self) -> None:
-        """Follow the selected object, else the focal objects in turn, and then none."""
+        """Follow the selected object, or else each focal object in turn, and then none."""
         if self.scene is None:
             return
         shown = [drawn for number, drawn in enumerate(self.scene.drawn) if number not in self.look.hidden]
@@ -124,7 +124,7 @@ class MapActions:
 
 
 def key_actions(actions: MapActions) -> dict[str, Callable[[], None]]:
-    """Return the keys of a map, as prompt_toolkit names them, with their actions."""
+    """Return the actions of a map by key, with prompt_toolkit's names of keys."""
     camera = actions.camera
     return {
         "left h": lambda: camera.pan(-1, 0),
@@ -150,12 +150,12 @@ def key_actions(actions: MapActions) -> dict[str, Callable[[], None]]:
 
 
 def in_the_middle(scene: Scene, projection: MapProjection) -> int | None:
-    """Return the position of the object nearest to the centre; None where none is in view."""
+    """Return the index of the object nearest to the centre; None if none is visible."""
     return _nearest(scene, projection, np.flatnonzero(_seen(scene, projection)))
 
 
 def nearest_to(scene: Scene, projection: MapProjection, dot: tuple[float, float], most: float) -> int | None:
-    """Return the position of the object nearest to a dot; None where none is within `most` dots across."""
+    """Return the index of the object nearest to a dot; None if none is within `most` dots across."""
     number = _nearest(scene, projection, np.flatnonzero(_seen(scene, projection)), dot)
     if number is None:
         return None
@@ -166,10 +166,10 @@ def nearest_to(scene: Scene, projection: MapProjection, dot: tuple[float, float]
 def next_one(
     scene: Scene, projection: MapProjection, hidden: set[int], picked: int | None, step: int
 ) -> int | None:
-    """Return the position of the object after the selected one (step 1), or before it (-1).
+    """Return the index of the object after the selected one (step 1), or before it (-1).
 
-    The members of answers that are shown take turns, else all objects in view; the first is the one nearest
-    to the centre. None where none is in view.
+    Cycle through the members of shown answers, or else all visible objects; start with the one nearest to the
+    centre. None if none is visible.
     """
     seen = _seen(scene, projection)
     shown = [drawn for number, drawn in enumerate(scene.drawn) if number not in hidden]
@@ -186,7 +186,7 @@ def next_one(
 
 
 def with_key(scene: Scene, text: str) -> int | None:
-    """Return the position of the object with a key, else with the first key that begins so; None for none."""
+    """Return the index of the object with a key, or else of the first key with that prefix; else None."""
     keys = scene.places.keys.cast(pa.string())
     exact = pc.index(keys, text).as_py()
     if exact >= 0:
@@ -203,7 +203,7 @@ def _seen(scene: Scene, projection: MapProjection) -> Array:
 def _nearest(
     scene: Scene, projection: MapProjection, choice: Array, dot: tuple[float, float] | None = None
 ) -> int | None:
-    """Return which of some positions is nearest to a dot, by default the centre."""
+    """Return the position that is nearest to a dot, by default the centre."""
     if not len(choice):
         return None
     across, down = projection.dots(scene.places.x[choice], scene.places.y[choice])
@@ -212,15 +212,15 @@ def _nearest(
 
 
 def _far(projection: MapProjection, across: Array, down: Array, dot: tuple[float, float]) -> Array:
-    """Return the distances of dots, float64 (n,), from one dot, as the eye sees them; in dots across."""
+    """Return the visual distances of dots, float64 (n,), from one dot; in dots across."""
     distances: Array = np.hypot(across - dot[0], (down - dot[1]) * projection.tall)
     return distances
 
 
 LEFT, ABOVE = 1, 2
-"""Characters of the screen before the map's first: the frame; the title and the frame."""
+"""The offset of the map on the screen, in characters: the frame; the title and the frame."""
 _NEAR = 3.0
-"""The most lines between a click and the object that it selects."""
+"""The maximum distance between a click and the object that it selects, in lines."""
 _WHEEL = {MouseEventType.SCROLL_UP: 1, MouseEventType.SCROLL_DOWN: -1}
 
 
@@ -235,7 +235,7 @@ class MapMouse:
     _is_dragged: bool = field(default=False, init=False)
 
     def __call__(self, event: MouseEvent) -> NotImplementedOrNone:
-        """Handle an event; return `NotImplemented` for those that change nothing, such as plain moves."""
+        """Handle an event; return `NotImplemented` if it changes nothing, such as a plain move."""
         at, kind = event.position, event.event_type
         if kind in _WHEEL:
             self.actions.camera.zoom_at(_WHEEL[kind], *self._dot(at))

@@ -1,4 +1,4 @@
-"""MAP on a terminal: the map fills the screen until the user leaves it; its last frame stays."""
+"""MAP on a terminal: the map fills the screen until the user leaves it; its last frame is kept."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def show_map(feed: MapFeed, scheme: str = "auto", is_over: Callable[[], bool] = 
 
 
 def print_map(feed: MapFeed) -> None:
-    """Print one frame as text. Raises `StqshError` where the session cannot be read."""
+    """Print one frame as text. Raises `StqshError` if the session cannot be read."""
     scene = feed.look(MOST_PRINTED)
     assert scene is not None, "the first look sees something"
     size = shutil.get_terminal_size((WIDTH, HEIGHT))
@@ -63,7 +63,7 @@ def print_map(feed: MapFeed) -> None:
 
 
 def has_braille() -> bool:
-    """Return whether the terminal has more characters than ASCII."""
+    """Return whether the terminal can show more than ASCII."""
     return terminal_charset() == "utf-8"
 
 
@@ -89,7 +89,7 @@ class MapView:
         return lines
 
     def last(self, width: int, height: int) -> list[Line]:
-        """Return the map without the list of keys; the terminal needs the last column itself."""
+        """Return the map without the list of keys, one column narrower than the terminal."""
         self.actions.helping, self.actions.notice = False, ""
         return self._lines(width - 1, height, "") if self.actions.scene is not None else []
 

@@ -1,4 +1,4 @@
-"""The part of the world that a map shows: everything, until the user moves it or it follows an object."""
+"""The visible part of the world: everything, until the user moves the map or it follows an object."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from stqsh.client.map.scene import Scene
 
 STEP = 0.15
-"""The share of the shown part that an arrow key moves."""
+"""The share of the visible part by which an arrow key moves."""
 ZOOM = 1.5
 _MOST_PLACES = 500
 _LEFT, _SMALL = 0.02, 0.5
-"""Limits of a map that shows everything: it is fitted again once more than this share of the objects is out
-of view, or a scale finer by this factor would do.
+"""The limits of a map that shows everything: it is refitted once more than this share of the objects is out
+of view, or a scale finer by this factor would suffice.
 """
 
 
@@ -28,10 +28,10 @@ class Camera:
     """The part of the world that is shown.
 
     Attributes:
-        projection: How it is drawn, None before the first picture.
+        projection: The projection in use, None before the first picture.
         is_fitting: Whether everything is shown.
         follow: The key of an object that stays in the centre.
-        trail: The places where it was since it is followed, in order.
+        trail: The places of that object since it has been followed, in order.
     """
 
     projection: MapProjection | None = None
@@ -40,7 +40,7 @@ class Camera:
     trail: list[tuple[float, float]] = field(default_factory=list)
 
     def aim(self, scene: Scene, grid: DotGrid) -> MapProjection:
-        """Return the projection for a scene on a canvas of a size."""
+        """Return the projection of a scene for a canvas of a given size."""
         blank = MapProjection(0.0, 0.0, 1.0, grid.dots_across, grid.dots_down, grid.tall, scene.planar)
         before = self.projection
         is_new = before is None or (before.width, before.height) != (blank.width, blank.height)
@@ -58,7 +58,7 @@ class Camera:
         return self.projection
 
     def pan(self, right: int, up: int) -> None:
-        """Move by a step, and follow nothing any more."""
+        """Move by a step, and stop following."""
         if self.projection is not None:
             self.is_fitting = False
             self._leave()
@@ -71,7 +71,7 @@ class Camera:
             self.projection = self.projection.zoomed(ZOOM**steps)
 
     def drag(self, across: float, down: float) -> None:
-        """Move the map by some dots, and follow nothing any more."""
+        """Move the map by some dots, and stop following."""
         if self.projection is not None:
             self.is_fitting = False
             self._leave()
@@ -79,7 +79,7 @@ class Camera:
             self.projection = held.panned(-across / held.width, down / held.height)
 
     def zoom_at(self, steps: int, column: float, row: float) -> None:
-        """Zoom so that the place at a dot stays there; an object that is followed stays in the centre."""
+        """Zoom around the place at a dot, which stays there; a followed object stays in the centre."""
         held = self.projection
         self.zoom(steps)
         if held is None or self.projection is None or self.follow is not None:
@@ -96,17 +96,17 @@ class Camera:
         self._leave()
 
     def chase(self, key: Any) -> None:
-        """Keep an object in the centre; None follows none."""
+        """Keep an object in the centre; None stops following."""
         self.trail = self.trail if key == self.follow else []
         self.follow = key
         self.is_fitting = self.is_fitting and key is None
 
     def _leave(self) -> None:
-        """Follow nothing any more."""
+        """Stop following."""
         self.follow, self.trail = None, []
 
     def look_at(self, scene: Scene, number: int) -> None:
-        """Bring an object into view without a change of scale."""
+        """Move an object into view without a change of scale."""
         x, y = scene.places.x[number : number + 1], scene.places.y[number : number + 1]
         if self.projection is None or in_view(self.projection, x, y)[0]:
             return
@@ -122,7 +122,7 @@ def in_view(projection: MapProjection, x: Array, y: Array) -> Array:
 
 
 def _is_ill_fitted(scene: Scene, projection: MapProjection) -> bool:
-    """Return whether more than a few objects are out of view, or all of them fill only a small part of it."""
+    """Return whether many objects are out of view, or all of them fill only a small part of the view."""
     inside = in_view(projection, scene.places.x, scene.places.y)
     if len(inside) and float(inside.mean()) < 1 - _LEFT:
         return True

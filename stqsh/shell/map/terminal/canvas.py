@@ -1,6 +1,6 @@
-"""A canvas of characters: eight Braille dots in each, or in plain ASCII one mark a character.
+"""A canvas of characters: each has eight Braille dots, or a single mark in plain ASCII.
 
-All drawing is columnar: points and lines come as arrays, and are drawn into arrays.
+All drawing is vectorized: points and lines are arrays, and are drawn into arrays.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ SHADES = {True: " ░▒▓█", False: " .:*#"}
 """The shades from nothing to the darkest, in Braille or not."""
 _MARKS = {True: "·", False: "."}
 _DENSE = 16
-"""The fewest objects in a character that make the darkest shade."""
+"""The minimum number of objects in a character with the darkest shade."""
 _MOST_DOTS = 400_000
-"""The most dots of all lines drawn at once; finer lines would take too long."""
+"""The maximum number of dots of all lines drawn in one call; more would take too long."""
 
 DOTS = {True: (2, 4), False: (1, 1)}
 """The dots of a character across and down, in Braille or not."""
@@ -79,7 +79,7 @@ class DotGrid:
 
 
 class Canvas:
-    """Draws on a grid of characters; what is drawn later covers what is there."""
+    """Draws on a grid of characters; later drawings cover earlier ones."""
 
     def __init__(self, columns: int, rows: int, *, braille: bool = True) -> None:
         self.grid = DotGrid(columns, rows, braille)
@@ -89,7 +89,7 @@ class Canvas:
         self._names: list[str] = [""]
 
     def points(self, across: Array, down: Array, style: str | Array, names: list[str] | None = None) -> None:
-        """Draw a dot at each point, float64 (n,); of one style, or of the style `names[style[i]]` each."""
+        """Draw a dot at each point, float64 (n,), in one style, or each in the style `names[style[i]]`."""
         columns, rows, at = self.grid.cells(across, down)
         if self.grid.braille:
             bits = _BITS[down[at].astype(np.int64) % 4, across[at].astype(np.int64) % 2]
@@ -109,7 +109,7 @@ class Canvas:
         self._styles[occupied] = self._number(style)
 
     def fill(self, chosen: Array, level: int, style: str) -> None:
-        """Shade those of the chosen characters, bool (rows, columns), that are blank."""
+        """Shade the chosen characters, bool (rows, columns), that are blank."""
         blank = chosen & (self._bits == 0) & (self._chars == 0)
         self._chars[blank] = ord(SHADES[self.grid.braille][level])
         self._styles[blank] = self._number(style)
@@ -123,13 +123,13 @@ class Canvas:
         columns, rows, at = self.grid.cells(across, down)
         if self.grid.braille:
             self.points(across, down, style)
-            self._chars[rows, columns] = 0  # shades make way
+            self._chars[rows, columns] = 0  # lines replace shades
             return
         self._chars[rows, columns] = _strokes(clipped)[of[at]]
         self._paint(columns, rows, style)
 
     def letters(self, across: Array, down: Array, text: str, style: str, *, several: str = "") -> None:
-        """Write a letter at each point, float64 (n,); `several` where another letter is already."""
+        """Write a letter at each point, float64 (n,); write `several` if there already is another letter."""
         columns, rows, _ = self.grid.cells(across, down)
         taken = np.full(len(columns), ord(text), np.uint32)
         if several:
@@ -151,7 +151,7 @@ class Canvas:
             self._styles[row, first:last] = self._number(style)
 
     def is_free(self, column: int, row: int, length: int) -> bool:
-        """Return whether a stretch of a row is on the canvas and holds no text."""
+        """Return whether a range of characters in a row is on the canvas and has no text."""
         if not (0 <= row < self.grid.rows and column >= 0 and column + length <= self.grid.columns):
             return False
         return not self._chars[row, column : column + length].any()
@@ -203,7 +203,7 @@ def _clipped(segments: Array, width: int, height: int) -> Array:
 
 
 def _along(segments: Array) -> tuple[Array, Array, Array]:
-    """Return points along lines, less than a dot apart.
+    """Return points along lines, at distances below one dot.
 
     Returns:
         across, down: Float64 (m,), in dots.

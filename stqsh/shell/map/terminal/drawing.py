@@ -24,18 +24,18 @@ TICKS_ACROSS, TICKS_DOWN = 6, 4
 _GRATICULE_DOTS = 160
 _HALF_WORLD = 180.0
 _ROOMY_ROWS = 3
-"""The rows of an outline that has room for a name."""
+"""The minimum height, in rows, of an outline with room for a name."""
 
 
 @dataclass
 class MapOptionsShown:
-    """What the user wants to see.
+    """The user's choice of what is drawn.
 
     Attributes:
         slots: Whether objects have the colours of their slots.
         regions: Whether regions are drawn.
         graticule: Whether lines of round coordinates are drawn.
-        density: Shades instead of dots; `auto` where there are more objects than dots.
+        density: Whether shades replace dots; `auto` does so if there are more objects than dots.
         hidden: The numbers of the queries that are not drawn.
         picked: The key of the selected object.
     """
@@ -49,7 +49,7 @@ class MapOptionsShown:
 
 
 def extent(scene: Scene) -> Box | None:
-    """Return the box of all objects and of the queries' regions, else of the regions with a name."""
+    """Return the box of all objects and of the queries' regions, or else of the named regions."""
     boxes = [box_of(scene.places.x, scene.places.y)]
     boxes += [_box_of_outline(drawn.outline) for drawn in scene.drawn]
     boxes += [_box_of_outline(region.outline) for region in _shaded(scene.drawn)]
@@ -66,7 +66,7 @@ def draw(
     palette: Palette,
     trail: Sequence[tuple[float, float]] = (),
 ) -> int:
-    """Draw a scene, and the trail of the object that is followed; return the number of objects in view."""
+    """Draw a scene, and the trail of the followed object; return the number of visible objects."""
     across, down = projection.dots(scene.places.x, scene.places.y)
     if look.graticule:
         _draw_graticule(canvas, projection, palette)
@@ -164,7 +164,7 @@ def _draw_cells(canvas: Canvas, scene: Scene, projection: MapProjection, palette
 def _draw_objects(
     canvas: Canvas, scene: Scene, at: tuple[Array, Array], look: MapOptionsShown, palette: Palette
 ) -> int:
-    """Draw objects as dots, as shades, or in the colours of their slots; return the number in view."""
+    """Draw objects as dots, shades, or in the colours of their slots; return the number of visible ones."""
     across, down = at
     counts = canvas.grid.counts(across, down)
     visible, occupied = int(counts.sum()), int((counts > 0).sum())
@@ -178,7 +178,7 @@ def _draw_objects(
 
 
 def _draw_slots(canvas: Canvas, scene: Scene, at: tuple[Array, Array], palette: Palette) -> None:
-    """Draw objects in the colours of their slots, as digits where there are no colours."""
+    """Draw objects in the colours of their slots, or as digits if there are no colours."""
     across, down = at
     for slot in np.unique(scene.places.slot[scene.places.slot >= 0]).tolist():
         mine = scene.places.slot == slot
@@ -206,7 +206,7 @@ def _draw_answer(canvas: Canvas, drawn: DrawnQuery, at: tuple[Array, Array], let
 
 
 def _draw_centre(canvas: Canvas, drawn: DrawnQuery, projection: MapProjection, style: str) -> None:
-    """Draw the focal object, or the place from which distances are measured."""
+    """Draw the focal object, or the place to which distances are measured."""
     if drawn.outline.centre is None:
         return
     x, y = drawn.outline.centre
@@ -217,7 +217,7 @@ def _draw_centre(canvas: Canvas, drawn: DrawnQuery, projection: MapProjection, s
 def _draw_trail(
     canvas: Canvas, trail: Sequence[tuple[float, float]], projection: MapProjection, palette: Palette
 ) -> None:
-    """Draw the way between places, but not around the world."""
+    """Draw lines between successive places, except around the world."""
     if len(trail) < 2:
         return
     places = np.array(trail)
@@ -236,7 +236,7 @@ def _draw_picked(
 
 
 def position_of(scene: Scene, key: Any) -> int | None:
-    """Return the position of an object among the scene's places; None where it is not among them."""
+    """Return an object's index among the scene's places; None if it is not among them."""
     if key is None:
         return None
     found = scene.places.find(pa.array([key]))
@@ -246,9 +246,9 @@ def position_of(scene: Scene, key: Any) -> int | None:
 def _draw_label(
     canvas: Canvas, outline: RegionOutline, projection: MapProjection, label: str, style: str
 ) -> None:
-    """Write the name inside an outline, or above it where it has no room for that.
+    """Write the name inside an outline, or above it if it does not fit.
 
-    Nothing is written where the name is much wider than the outline, or something else is there.
+    Nothing is written if the name is much wider than the outline, or the place is occupied.
     """
     box = _box_of_outline(outline)
     if box is None:
@@ -272,10 +272,11 @@ def _draw_label(
 
 
 def _inner_place(canvas: Canvas, inside: Array, length: int) -> tuple[int, int] | None:
-    """Return the column and row of a name's first letter in an outline, as near to its middle as it can be.
+    """Return the column and row of a name's first letter in an outline, as close to the middle as possible.
 
-    `inside`, bool (rows, columns), says which characters are in the outline. One is left free on either side.
+    `inside`, bool (rows, columns), marks the characters in the outline. One is left free on either side.
     """
+    # Try rows from the middle outwards, and in each row the longest run of inner characters first.
     rows = np.flatnonzero(inside.any(axis=1))
     middle = rows.mean() if len(rows) else 0.0
     for row in sorted(rows.tolist(), key=lambda row: abs(row - middle)):

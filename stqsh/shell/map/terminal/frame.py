@@ -24,9 +24,9 @@ AROUND = 5
 """Lines of a screen outside the map: the title, two of the frame, the legend, the scale."""
 _LEAST = 3
 _BAR = 16
-"""The most characters of the scale bar."""
+"""The maximum width of the scale bar, in characters."""
 _PANEL = 0.45
-"""The share of the map that a record may cover."""
+"""The maximum share of the map that a record may cover."""
 HELP = (
     "arrows h j k l   move           + -   zoom in, zoom out",
     "0 f              show all       t     follow the focal object, or the selected one",
@@ -39,16 +39,16 @@ HELP = (
 
 @dataclass
 class MapPicture:
-    """All that a screen of a map is made from.
+    """The contents of a map's screen.
 
     Attributes:
         scene: The objects, queries and regions.
-        camera: What part of the world is shown.
-        look: Which layers and queries are shown.
+        camera: The visible part of the world.
+        look: The visible layers and queries.
         palette: The colours.
-        braille: Whether the terminal has more characters than ASCII.
-        record: The record of the selected object, None while it is not known.
-        alive: The state of the engine and the streams; None takes it from the scene.
+        braille: Whether the terminal can show more than ASCII.
+        record: The record of the selected object, None while it is unknown.
+        alive: The state of the engine and the streams; None derives it from the scene.
         notice: A message for the user.
         helping: Whether the list of keys is shown.
         keys: The reminder of the most important keys.
@@ -107,7 +107,7 @@ class MapPicture:
         return [[(dim, top)], *body, [(dim, below)]]
 
     def _lower_edge(self, canvas: Canvas, projection: MapProjection) -> list[str]:
-        """Return the lower line of the frame, with ticks and coordinates where there is room for them."""
+        """Return the lower line of the frame, with ticks and coordinates where they fit."""
         marks = MARKS[self.braille]
         edge = [marks.across] * canvas.grid.columns
         x1, _, x2, _ = projection.box
@@ -135,13 +135,13 @@ class MapPicture:
             _write_box(canvas, list(HELP if self.braille else map(_plain, HELP)), 1.0, right=False)
 
     def _write_record(self, canvas: Canvas, projection: MapProjection) -> None:
-        """Write the record of the selected object on the side where the object is not."""
+        """Write the record of the selected object on the side opposite to the object."""
         number = position_of(self.scene, self.look.picked)
         right = number is None or bool(self.scene.places.x[number] <= projection.x)
         _write_box(canvas, record_lines(self.look.picked, self.record), _PANEL, right=right)
 
     def _legend(self, width: int) -> Pieces:
-        """Return the letter, name and answer size of each query, as many as there is room for."""
+        """Return the letter, name and answer size of each query, as many as fit."""
         pieces: Pieces = []
         room, total = width - 8, len(self.scene.drawn)
         for number, drawn in enumerate(self.scene.drawn):
@@ -204,7 +204,7 @@ def scale_bar(projection: MapProjection, dots_each: int) -> tuple[int, str]:
 
 
 def _rows_of_ticks(canvas: Canvas, projection: MapProjection) -> dict[int, float]:
-    """Return the rows of characters that lie at round values of y, with these values."""
+    """Return the rows of characters at round values of y, with these values."""
     _, y1, _, y2 = projection.box
     values = ticks(y1, y2, max(1, min(TICKS_DOWN, canvas.grid.rows // 4)))
     rows = {int((y2 - value) / (y2 - y1) * canvas.grid.rows): value for value in values}
@@ -226,7 +226,7 @@ def _plain(text: str) -> str:
 
 
 def _write_box(canvas: Canvas, lines: list[str], most: float, *, right: bool) -> None:
-    """Write lines in an upper corner; `most` is the share of the width that they may take."""
+    """Write lines in an upper corner; `most` is the maximum share of the width that they cover."""
     room = max(12, int(canvas.grid.columns * most))
     shown = [f" {escape_controls(line, keep='')} "[:room] for line in lines[: canvas.grid.rows]]
     wide = max(map(len, shown))

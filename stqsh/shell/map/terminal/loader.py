@@ -1,4 +1,4 @@
-"""Load a map's scenes behind the screen, so that a key never waits for the engine."""
+"""Load a map's scenes in the background, so that a key press never waits for the engine."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from stqsh.client.map.scene import MapFeed, Scene
 
 MOST_DRAWN = 200_000
-"""The most objects that are drawn on a terminal; beyond, a sample is."""
+"""The maximum number of objects drawn on a terminal; of more, a sample is drawn."""
 POLL_S = 0.05
 
 
 class MapLoader:
-    """Loads scenes in a thread of its own; any thread may read its attributes.
+    """Loads scenes in a thread; any thread may read its attributes.
 
     Attributes:
         scene: The latest scene, None before the first.
         alive: The state of the engine and the streams.
         record: The key and the record of the selected object.
-        error: What ended the thread.
+        error: The error that ended the thread.
     """
 
     def __init__(self, feed: MapFeed) -> None:
@@ -43,13 +43,13 @@ class MapLoader:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread; wait up to two seconds for a look under way."""
+        """Stop the thread; wait up to two seconds for a poll under way."""
         self._over.set()
         self._is_new_pick.set()
         self._thread.join(timeout=2)
 
     def pick(self, key: Any) -> None:
-        """Load the record of an object too from now on; None for no object."""
+        """From now on, load an object's record, too; None for no object."""
         self._picked = key
         self._is_new_pick.set()
 

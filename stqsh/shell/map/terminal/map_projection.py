@@ -16,23 +16,22 @@ from stqsh.arrays import Array
 Box = tuple[float, float, float, float]
 
 METRES_A_DEGREE = math.radians(6371008.8)
-"""Along a meridian, on the sphere of language.md, "Semantics"."""
+"""Metres per degree along a meridian, on the sphere of language.md, "Semantics"."""
 
 _MARGIN = 1.06
-"""The ratio of the part of the world that is shown at first to the box of what it holds."""
+"""The ratio of the initially visible part of the world to the box of its content."""
 _SMALLEST = {True: 1e-9, False: 1e-8}
 _LARGEST = {True: 1e12, False: 40.0}
-"""The limits of zooming in units a dot, planar or not: a millimetre in degrees, and beyond the whole earth.
-"""
+"""The zoom limits, in units per dot, planar or not: a millimetre in degrees, more than the whole earth."""
 _FLATTEST = 0.05
-"""The least width of a degree of longitude: at the poles it would be zero."""
+"""The minimum width of a degree of longitude, which is zero at the poles."""
 
 
 @dataclass(frozen=True, slots=True)
 class MapProjection:
-    """What is shown: the place in the centre, the height of a dot in units of y, the size in dots.
+    """The visible part: the place in the centre, the height of a dot in units of y, the size in dots.
 
-    `tall` is the ratio of a dot's height to its width: 1 for Braille dots, 2 where a character is one dot.
+    `tall` is the ratio of a dot's height to its width: 1 for Braille dots, 2 if a character is one dot.
     """
 
     x: float
@@ -51,12 +50,12 @@ class MapProjection:
 
     @property
     def box(self) -> Box:
-        """The part of the world that is shown: x1, y1, x2, y2."""
+        """The visible part of the world: x1, y1, x2, y2."""
         side, up = self.across * self.width / 2, self.scale * self.height / 2
         return self.x - side, self.y - up, self.x + side, self.y + up
 
     def dots(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """Return columns and rows, float64 (n,), of places; 0 is top and left."""
+        """Return the columns and rows of places, float64 (n,); (0, 0) is top left."""
         columns = (x - self.x) / self.across + self.width / 2
         rows = (self.y - y) / self.scale + self.height / 2
         return columns, rows
@@ -72,7 +71,7 @@ class MapProjection:
         return replace(self, scale=scale)
 
     def panned(self, right: float, up: float) -> MapProjection:
-        """Return the projection moved to the right and up, in shares of what is shown."""
+        """Return the projection moved to the right and up, as shares of the visible part."""
         y = self.y + up * self.scale * self.height
         y = y if self.planar else min(max(y, -90.0), 90.0)
         return replace(self, x=self.x + right * self.across * self.width, y=y)
@@ -91,7 +90,7 @@ class MapProjection:
 
 
 def fitted(box: Box | None, projection: MapProjection) -> MapProjection:
-    """Return the projection that fills its canvas with a box of the world; None is the whole earth."""
+    """Return the projection that fits a box of the world to its canvas; None is the whole earth."""
     x1, y1, x2, y2 = box or ((-1.0, -1.0, 1.0, 1.0) if projection.planar else (-180.0, -85.0, 180.0, 85.0))
     centred = projection.centred((x1 + x2) / 2, (y1 + y2) / 2)
     least = (abs(x1) + abs(x2)) * 1e-6 + 1e-4  # of a single place
@@ -102,7 +101,7 @@ def fitted(box: Box | None, projection: MapProjection) -> MapProjection:
 
 
 def box_of(x: Array, y: Array) -> Box | None:
-    """Return the box of places, float64 (n,), without outliers where there are many; None for no places."""
+    """Return the box of places, float64 (n,), without outliers if there are many places; None for none."""
     if not len(x):
         return None
     if len(x) < 10_000:
@@ -120,13 +119,13 @@ def joined(boxes: list[Box]) -> Box | None:
 
 
 def nice(rough: float) -> float:
-    """Return the largest of 1, 2, 5, 10, 20, 50 … (and their fractions) that is not more than a number."""
+    """Return the largest of 1, 2, 5, 10, 20, 50 … (and their fractions) that does not exceed a number."""
     power = 10.0 ** math.floor(math.log10(rough))
     return next((step * power for step in (5.0, 2.0) if step * power <= rough), power)
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:
-    """Return at most `most` equidistant round numbers between two, both included."""
+    """Return at most `most` equidistant round numbers between two numbers, inclusive."""
     rough = (high - low) / max(1, most)
     step = nice(rough)
     while step < rough * 0.999999:
@@ -136,7 +135,7 @@ def ticks(low: float, high: float, most: int) -> list[float]:
 
 
 def tick_text(value: float, step: float) -> str:
-    """Return a coordinate with as many decimals as distinguish it from the next, `step` away."""
+    """Return a coordinate with enough decimals to distinguish it from the next one, `step` away."""
     decimals = max(0, -math.floor(math.log10(step) + 1e-9)) if step < 1 else 0
     text = f"{value:.{decimals}f}"
     return "0" if float(text) == 0 else text

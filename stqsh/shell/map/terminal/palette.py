@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 SEVERAL = "&"
-"""The mark where objects of several answers are."""
+"""The mark at objects of several answers."""
 FOCAL = "@"
 
 _HUES = {
@@ -18,7 +18,7 @@ _HUES = {
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """The styles of a scheme (dark, light, none), as prompt_toolkit spells them."""
+    """The styles of a scheme (dark, light, none), in prompt_toolkit's notation."""
 
     scheme: str
 
@@ -61,4 +61,4 @@ MARKS = {
     True: FrameMarks("─", "│", "┌┐└┘", "┴", "├", "├┤", "◉"),
     False: FrameMarks("-", "|", "++++", "+", "+", "||", "O"),
 }
-"""By whether the terminal has more than ASCII."""
+"""Frame characters by whether the terminal can show more than ASCII."""

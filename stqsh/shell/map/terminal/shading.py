@@ -1,4 +1,4 @@
-"""Regions in shades: how dark each is says where its value is between the least and the most."""
+"""Shaded regions: a darker shade is a value nearer to the maximum."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def shade_regions(canvas: Canvas, shades: RegionShades | None, projection: MapPr
 
 
 def label_regions(canvas: Canvas, shades: RegionShades | None, projection: MapProjection, style: str) -> None:
-    """Write each region's name and value in its middle; only the value, or nothing, where it is narrow."""
+    """Write each region's name and value in its middle; in narrow regions only the value, or nothing."""
     for region in shades.regions if shades else ():
         if not region.outline.rings:
             continue
@@ -47,16 +47,19 @@ def scale_text(shades: RegionShades, *, braille: bool) -> str:
 
 
 def level(share: float) -> int:
-    """Return the shade, 1 to 4, for a place on the scale, 0 to 1."""
+    """Return the shade, 1 to 4, for a position on the scale, 0 to 1."""
     return 1 + min(_LEVELS - 1, int(share * _LEVELS))
 
 
 def cells_within(grid: DotGrid, rings: Rings, projection: MapProjection) -> Array:
-    """Return whether the middle of each character is within some rings, by the even-odd rule.
+    """Return which characters have their middle within rings, by the even-odd rule.
 
     Returns:
         bool (rows, columns).
     """
+    # Scanline fill: in each row, a point is inside a ring if an odd number of the ring's edges cross the row
+    # to its left. The half-open test `cuts` counts a corner on the row once. XOR of the rings makes holes.
+    # The cost is rows × corners.
     wide, tall = DOTS[grid.braille]
     inside = np.zeros((grid.rows, grid.columns), np.bool_)
     middles = (np.arange(grid.columns) + 0.5) * wide

@@ -1,4 +1,4 @@
-"""The words that completion offers: names that the session holds, and words that every session has."""
+"""The words that completion offers: names in the session, and words of every session."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from stqsh.shell.repl.session_thread import SessionSummary
 
 Word = tuple[str, str]
-"""A text that fits at the cursor, and its meaning."""
+"""A text that is valid at the cursor, and its meaning."""
 LiveKeys = Callable[[str, str, str], tuple[str, ...]]
-"""Returns the values of a stream's column, its key among others, that begin with a prefix now."""
+"""Returns the present values of a stream's column, or of its key, that begin with a prefix."""
 
 _FORMS = {
     "RECT": ("RECT(", "(x1, y1, x2, y2), or (w, h) AROUND key"),
@@ -78,23 +78,23 @@ _FIRST = (
 _NAMED = ("stream", "table", "region", "view", "query", "sink", "alert")
 
 _ASKED = ("stream", "table", "view", "query")
-"""What may stand in FROM."""
+"""The kinds of names that FROM accepts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Finds the words that fit at a cursor.
+    """Finds the words that are valid at a cursor.
 
     Attributes:
-        glance: What the session holds.
-        keys: Looks up the values of columns of present objects, which is slow; None for none.
+        glance: The summary of the session.
+        keys: Looks up the column values of present objects, which is slow; None disables it.
     """
 
     glance: SessionSummary
     keys: LiveKeys | None = field(default=None)
 
     def values(self, cursor: CursorContext) -> list[Word]:
-        """Return the values that a string at the cursor may have, without quotes."""
+        """Return the possible values of a string at the cursor, without quotes."""
         wanted = wanted_value(cursor)
         if wanted == "key" or (wanted is None and self.compared(cursor)):
             return self._live_values(cursor)
@@ -135,7 +135,7 @@ class Candidates:
         return [(value, f"in {stream[0]} now") for value in self.keys(stream[0], column, cursor.typed)]
 
     def is_plain(self, cursor: CursorContext) -> bool:
-        """Return whether the values at the cursor are numbers, which take no quotes."""
+        """Return whether the values at the cursor are numbers, which need no quotes."""
         stream = self._stream(cursor)
         columns = dict(dict(self.glance.columns).get(stream[0], ())) if stream else {}
         column = self.compared(cursor) or (stream[1] if stream else "")
@@ -172,12 +172,12 @@ class Candidates:
         return [(_name(name), kind) for name in names[kind]]
 
     def _functions(self, cursor: CursorContext) -> list[Word]:
-        """Return the functions of the session; after DROP FUNCTION they are not called."""
+        """Return the functions of the session; after DROP FUNCTION, without parentheses."""
         called = "" if cursor.first == "DROP" else "("
         return [(f"{name}{called}", "function of this session") for name in self.glance.functions]
 
     def _columns(self, cursor: CursorContext) -> Iterator[Word]:
-        """Yield columns that fit by type: declared in a CREATE, of the FROM's relations, else of all."""
+        """Yield columns of suitable type: declared in a CREATE, else of the relations in FROM, else all."""
         if cursor.first == "TAIL":
             yield from self._followed(cursor)
             return
@@ -203,14 +203,14 @@ class Candidates:
             yield "DISTANCE", "metres from the centre"
 
     def _inserted(self, cursor: CursorContext) -> Iterator[Word]:
-        """Yield the columns that INSERT INTO may list; its values are no columns."""
+        """Yield the columns that INSERT INTO may list; its values are not columns."""
         stream = cursor.words[2].strip('"') if len(cursor.words) > 2 else ""
         is_listing = all(word.upper() != "VALUES" for word in cursor.words[3:])
         for column, kind in dict(self.glance.columns).get(stream, ()) if is_listing else ():
             yield _column(column), f"{kind} of {stream}"
 
     def _followed(self, cursor: CursorContext) -> Iterator[Word]:
-        """Yield columns for the condition of a TAIL: what its query selects, then its relations' columns."""
+        """Yield columns for the condition of a TAIL: those its query selects, then those of its relations."""
         query = cursor.words[1].strip('"') if len(cursor.words) > 1 else ""
         for name, outputs, over in self.glance.selected:
             if name == query:
@@ -229,18 +229,18 @@ def _of_file(cursor: CursorContext) -> tuple[Word, ...]:
 
 
 def _name(name: str) -> str:
-    """Return the name of a stream, query … as a statement writes it, in quotes where it needs them."""
+    """Return the name of a stream, query … as written in a statement, quoted if needed."""
     return identifier(name)
 
 
 def _column(name: str) -> str:
-    """Return the name of a column as a statement writes it, where hardly any word is a keyword."""
+    """Return the name of a column as written in a statement, where hardly any word is a keyword."""
     return column_name(name)
 
 
 @cache
 def _fixed() -> dict[str, tuple[Word, ...]]:
-    """Return the words that every session has, by category."""
+    """Return the words of every session, by category."""
     added = extension_names(extensions.FUNCTIONS)
     functions = {name.upper(): f"of {package_of(extensions.FUNCTIONS, name)}" for name in added} | _FUNCTIONS
     return {
@@ -278,20 +278,20 @@ def _option_values(option: str) -> list[Word]:
 
 
 def _statement_help(keyword: str, cursor: CursorContext) -> str:
-    """Return what the statement does that begins with a keyword."""
+    """Return the description of the statement that begins with a keyword."""
     if cursor.words:
         return ""
     return next((one.help for one in STATEMENTS if one.name == keyword), "")
 
 
 def setting_values(cursor: CursorContext) -> list[Word]:
-    """Return the values that the setting before a `=` may have, the default first."""
+    """Return the possible values of the setting before a `=`, the default first."""
     name = "".join(cursor.words[1:-1])
     return [(value, f"for {name}") for key in KEYS if key.name == name for value in key.choices]
 
 
 def candidates_at(cursor: CursorContext, words: Candidates) -> list[Word]:
-    """Return what fits at the cursor and begins with what is typed: values, then names, then keywords."""
+    """Return the valid words that begin with the typed text: values, then names, then keywords."""
     if cursor.first == "SET" and cursor.last(1) == "=":
         return fitting(setting_values(cursor), cursor.typed)
     categories = expected(cursor.before)
@@ -309,7 +309,7 @@ def candidates_at(cursor: CursorContext, words: Candidates) -> list[Word]:
 
 
 def fitting(words: list[Word], typed: str) -> list[Word]:
-    """Return the words that begin with what is typed; a quoted name may be typed without its quotes."""
+    """Return the words that begin with the typed text; a quoted name may be typed without quotes."""
     start = typed.casefold()
     plain = ((word, word[0].casefold().removeprefix('"')) for word in words)
     return [word for word, text in plain if text.startswith(start) and text != start][:_MOST]

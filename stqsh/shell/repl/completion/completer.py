@@ -1,4 +1,4 @@
-"""Completion: the words that the grammar allows next, with the names that the session holds."""
+"""Completion: the words that the grammar allows next, with the names in the session."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class StqlCompleter(Completer):
-    """Completes statements and backslash commands, in a thread of the prompt's.
+    """Completes statements and backslash commands, in a thread of the prompt.
 
     Args:
-        glance: Returns what the session holds.
-        keys: Returns the values of columns of present objects.
+        glance: Returns the summary of the session.
+        keys: Returns the column values of present objects.
     """
 
     def __init__(self, glance: Callable[[], SessionSummary], keys: LiveKeys | None = None) -> None:
@@ -35,7 +35,7 @@ class StqlCompleter(Completer):
         if text.startswith("\\"):
             yield from self._commands(text, complete_event)
             return
-        # The grammar and the client: 70 ms, which the first completion spends in its own thread.
+        # Importing the grammar and the client takes 70 ms, which the first completion spends in its thread.
         from stqsh.shell.repl.completion import candidates
 
         cursor, words = (
@@ -84,5 +84,5 @@ class StqlCompleter(Completer):
 
 
 def _is_open(cursor: CursorContext) -> bool:
-    """Return whether completion helps before anything is typed: at a key or a setting's value."""
+    """Return whether completion starts before a character is typed: at a key or a setting's value."""
     return wanted_value(cursor) == "key" or (cursor.first == "SET" and cursor.last(1) == "=")

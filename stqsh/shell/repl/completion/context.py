@@ -1,7 +1,7 @@
-"""The position of the cursor in what is typed: the statement's words before it, and what surrounds it.
+"""The context of the cursor: the statement's words before it, and the text around it.
 
-Pure functions of the text. The grammar (`stqsh.lang.syntax.expected`) knows which kinds of words may follow;
-these functions know the rest: the keys of which stream, the columns of which relations, the options of what.
+All functions are pure functions of the text. The grammar (`stqsh.lang.syntax.expected`) determines which
+kinds of words may follow; these functions determine the rest: whose keys, columns and options are meant.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class CursorContext:
     """The statement that the cursor is in.
 
     Attributes:
-        before: The text before what is being typed.
+        before: The text before the word that is being typed.
         words: The tokens of that text, without comments.
         typed: The word, number or open string before the cursor, without its quote.
-        is_quoted: Whether what is typed is a string.
-        after: The tokens behind the cursor, up to the end of the statement.
+        is_quoted: Whether the typed word is a string.
+        after: The tokens after the cursor, up to the end of the statement.
     """
 
     before: str
@@ -40,12 +40,12 @@ class CursorContext:
     after: tuple[str, ...]
 
     def last(self, place: int) -> str:
-        """Return the token at a distance before what is typed, in capitals; "" where there is none."""
+        """Return the token `place` positions before the typed word, in upper case; "" if there is none."""
         return self.words[-place].upper() if place <= len(self.words) else ""
 
     @property
     def first(self) -> str:
-        """The statement's first word, in capitals."""
+        """The statement's first word, in upper case."""
         return self.words[0].upper() if self.words else ""
 
 
@@ -75,7 +75,7 @@ def _rest(after: str) -> tuple[str, ...]:
 
 
 def wanted_value(cursor: CursorContext) -> Wanted | None:
-    """Return the kind of a string (or a key without quotes) at the cursor; None where it is unknown."""
+    """Return the kind of a string (or an unquoted key) at the cursor; None if it is unknown."""
     last = cursor.last
     after = {"MAP": "TO", "SELECT": "FROM"}
     if last(1) == "FILE" or last(1) == after.get(cursor.first):
@@ -97,7 +97,7 @@ def wanted_value(cursor: CursorContext) -> Wanted | None:
 
 
 def compared_column(cursor: CursorContext) -> str | None:
-    """Return the column that is compared at the cursor, behind `=`, `<>` or in a list of IN; else None."""
+    """Return the column compared at the cursor, after `=`, `<>` or in the list of an IN; else None."""
     before = list(cursor.words)
     while len(before) > 1 and before[-1] == "," and before[-2].startswith("'"):
         del before[-2:]
@@ -115,7 +115,7 @@ def compared_column(cursor: CursorContext) -> str | None:
 
 
 def relations(cursor: CursorContext) -> dict[str, str]:
-    """Return the relations of the statement's FROM by alias (by their own name where they have none)."""
+    """Return the relations in the statement's FROM by alias, or by name without one."""
     tokens = [*cursor.words, *cursor.after]
     upper = [token.upper() for token in tokens]
     if "FROM" not in upper or "SELECT" not in upper:
@@ -129,7 +129,7 @@ def relations(cursor: CursorContext) -> dict[str, str]:
 
 
 def followed_in(cursor: CursorContext) -> str:
-    """Return the stream that a FOLLOW names behind the cursor; "" without one."""
+    """Return the stream that a FOLLOW names after the cursor; "" without one."""
     upper = [token.upper() for token in cursor.after]
     return cursor.after[upper.index("IN") + 1].strip('"') if "IN" in upper[:-1] else ""
 
@@ -162,7 +162,7 @@ def declared(cursor: CursorContext) -> Columns:
 
 
 def named_file(cursor: CursorContext) -> tuple[str, str | None, dict[str, object]] | None:
-    """Return the file that a CREATE reads, its FORMAT, and the options that decide what a column is."""
+    """Return the file that a CREATE reads, its FORMAT, and the options that affect column types."""
     tokens = [*cursor.words, *cursor.after]
     upper = [token.upper() for token in tokens]
     if cursor.first != "CREATE" or "FILE" not in upper[:-1]:
@@ -183,13 +183,13 @@ _DIALECT: dict[str, Callable[[str], object]] = {
     "QUOTE": _unquoted,
     "HEADER": lambda token: token.upper() != "FALSE",
 }
-"""Parsers of the options of FORMAT CSV that decide what a column is."""
+"""Parsers of the options of FORMAT CSV that affect column types."""
 
 _NUMBERS = ("DOUBLE", "FLOAT", "BIGINT", "INT")
 
 
 def column_types(cursor: CursorContext) -> tuple[str, ...]:
-    """Return the types of column that fit at the cursor; nothing where any does."""
+    """Return the column types that are valid at the cursor; () if any type is."""
     last = cursor.last
     if last(1) in ("*", "/") and last(2) != "SELECT":
         return _NUMBERS

@@ -1,4 +1,4 @@
-// ---- below everything: the outline of the world's land, and tiles where a setting says from where ----
+// ---- the background: the outline of the land, and map tiles if a setting has their address ----
 const LAND = (() => {
   const { rings, scale } = JSON.parse($("land").textContent);
   return rings.map((differences) => {
@@ -8,7 +8,7 @@ const LAND = (() => {
   });
 })();
 
-// What lies on one side of a straight line: Sutherland and Hodgman's step.
+// Clip a ring to one side of a straight line: a step of Sutherland and Hodgman.
 function cut(ring, isInside, crossing) {
   const kept = [];
   ring.forEach((corner, i) => {

@@ -73,7 +73,7 @@ function news() {
   $("status").classList.toggle("over", Boolean(state.ended) || silent);
 }
 
-// ---- what comes anew ----
+// ---- live updates ----
 function take(next) {
   if (!next.objects) return;
   const began = state.objects.x.length === 0;

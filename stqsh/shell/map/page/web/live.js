@@ -1,4 +1,4 @@
-// ---- hands ----
+// ---- user input ----
 const fingers = new Map();
 let dragged = 0;
 canvas.addEventListener("pointerdown", (event) => {
@@ -64,7 +64,7 @@ $("theme").addEventListener("click", () => {
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { legend(); draw(); });
 new ResizeObserver(draw).observe(canvas);
 
-// ---- staying live: events where the page is served, else the file itself, read in a hidden frame ----
+// ---- live updates: server-sent events if the page is served, else the file reloaded in a hidden frame ----
 let heard = false, missed = 0, reading = null;
 function readFile() {
   if (reading) {

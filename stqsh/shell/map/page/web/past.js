@@ -28,7 +28,7 @@ function asOf(step) {
   return { ...state, objects, queries };
 }
 
-// Where a region was that moves with an object.
+// The past place of a region that moves with an object.
 function shifted(query, focal, objects) {
   if (query.focalKey === null) return {};
   if (focal < 0 || !query.centre) return { rings: [], centre: null, focal: null };
@@ -84,7 +84,7 @@ function paintTrail(seen, colour, width, opacity) {
   pen.globalAlpha = 1;
 }
 
-// The view stays with the object that was clicked, until the view is dragged or Escape is pressed.
+// The view follows the clicked object until the view is dragged or Escape is pressed.
 function follow() {
   const at = following ? scene.objects.keys.indexOf(pinned) : -1;
   if (at < 0) return;

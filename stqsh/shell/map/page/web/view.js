@@ -28,7 +28,7 @@ const worldX = (left) => view.x + (left - canvas.clientWidth / 2) / view.scale /
 const worldY = (top) => view.y - (top - canvas.clientHeight / 2) / view.scale;
 const css = (name) => getComputedStyle(root).getPropertyValue(name).trim();
 
-// ---- where the map looks ----
+// ---- the view ----
 function extent() {
   let box = null;
   const take = (x, y) => {
