@@ -1,8 +1,8 @@
 """Keys of groups: the values of GROUP BY as bytes that sort like the values, NULL last.
 
-Equal groups have equal keys on all slots, so keys identify groups wherever states are merged. Each value is
-encoded as a tag, 1 or for NULL 2, followed by 8 bytes for numbers, instants and truth values, or by the UTF-8
-bytes of a string and a terminator that sorts before all characters.
+Equal groups have equal keys on all slots, so keys identify groups wherever states are merged. NULL is
+encoded as the tag 2. Every other value is the tag 1, followed by 8 bytes for numbers, instants and truth
+values, or by the UTF-8 bytes of a string and a terminator that sorts before all characters.
 """
 
 from __future__ import annotations

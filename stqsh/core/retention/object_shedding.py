@@ -6,14 +6,14 @@ until then would come back with their next reports, and others would be dropped 
 only a share of the objects with k - 1 references is dropped, chosen by their keys' hashes: always the same
 objects, as many as necessary.
 
-What shedding cannot guarantee: shedding drops no object whose loss would take a query below its minimum
-accuracy. But any of the objects that a query still holds may leave in the next step, by silence, an empty
-location or movement, while the dropped objects have no record until they report. If a policy drops only one
-of the n objects of a query, the n - 1 others may all leave a step later, and the accuracy is 0 of 1. Nothing
-that a slot knows in a step can bound that. So a query is below its minimum only after such departures. Then
-no object of its region is dropped, each report of a dropped object brings it back, and an object that does
-not report within REPORT EVERY is silent and no longer counts. By then the query is at its minimum again,
-unless other objects have left.
+Shedding cannot guarantee the minimum accuracy in every step. It drops no object whose loss would take a query
+below its minimum accuracy. But any of the objects that a query still holds may leave in the next
+step, by silence, an empty location or movement, while the dropped objects have no record until they report.
+If a policy drops only one of the n objects of a query, the n - 1 others may all leave a step later, and the
+accuracy is 0 of 1. Nothing that a slot knows in a step can bound that. So a query is below its minimum only
+after such departures. Then no object of its region is dropped, each report of a dropped object brings it
+back, and an object that does not report within REPORT EVERY is silent and no longer counts. By then the query
+is at its minimum again, unless other objects have left.
 """
 
 from __future__ import annotations

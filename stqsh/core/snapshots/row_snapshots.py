@@ -1,6 +1,6 @@
 """Snapshot SELECTs over rows that no stream holds: rows of a file, or of the answer of another query.
 
-A batch of rows plays the part that a slot plays for a stream: each batch gives a share, and
+For such a snapshot, a batch of rows corresponds to a slot of a stream: each batch yields a share, and
 `stqsh.core.snapshots.select.whole` forms the answer from the shares. So batches may have any size, and only
 rows that may be in the answer are kept.
 """

@@ -1,4 +1,8 @@
-"""Values of versions (objects as stored, or rows of the batch), and whether queries ask for them."""
+"""Values of versions (objects as stored, or rows of the batch), and whether queries ask for them.
+
+Each kernel makes a constant number of passes over its input. `number` and `number_wholes` use tables of all
+possible numbers instead of sorting or hashing.
+"""
 
 from __future__ import annotations
 

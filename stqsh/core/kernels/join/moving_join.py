@@ -226,7 +226,7 @@ def join_step(
 
 @kernel
 def step_at(events: Transitions, i: Int) -> Int:
-    """Return the step of an event, or a step that never comes after the last event."""
+    """Return the step of an event; after the last event, a step that never comes."""
     return events.step[i] if i < len(events.step) else np.int64(NEVER)
 
 

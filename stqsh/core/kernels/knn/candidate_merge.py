@@ -22,7 +22,7 @@ OVERTAKEN = 2
 class CandidateLists(NamedTuple):
     """Candidates in the order of (rank, key), one list for each query: start[q] .. start[q + 1] for query q.
 
-    Version v < the number of entries before the batch is the v-th of these; higher versions are batch rows.
+    The first versions number the entries before the batch; higher versions number the batch's rows.
 
     Attributes:
         start: int64 (queries + 1,).
