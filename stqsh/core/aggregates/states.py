@@ -1,8 +1,8 @@
 """States of measures: the contributions of records to groups, exact and independent of order.
 
 States are signed: the states of records that leave are subtracted, and the difference of two states is a
-state. Numbers of records and sums add up. For MIN, MAX, COUNT(DISTINCT …) and TOPK, a state counts each
-value.
+state. Numbers of records and sums add up. For MIN, MAX, COUNT(DISTINCT …) and TOPK, a state stores how often
+each value occurs.
 """
 
 from __future__ import annotations

@@ -82,8 +82,7 @@ class EventKeyColumn:
 
 
 def forget_expired(state: SlotState, stream: int, timing: BatchTiming) -> int:
-    """Forget expired events once they are more than half of the stored events; return how many have not
-    expired.
+    """Forget expired events once they are more than half of all; return how many have not expired.
 
     Each batch costs one pass over all times. Removing events copies the events that stay, and at least as
     many are removed.

@@ -109,10 +109,9 @@ class ObjectTable:
         return self.show_keys(objects) if name == self.spec.key else read_column(self.columns, name, objects)
 
     def view(self, name: str, objects: Array, *, coded: bool = False) -> pa.Array[Any]:
-        """Return a column like `read`, without a copy where possible; then it is valid until the state
-        changes.
+        """Return a column like `read`, without a copy where possible.
 
-        With `coded` the result may be a dictionary.
+        A view is valid until the state changes. With `coded` the result may be a dictionary.
         """
         if name == self.spec.key:
             return self.show_keys(objects)

@@ -39,8 +39,7 @@ class KnnInterest:
         self._batch, self._reach = batch, reach
 
     def counts(self, context: QueryContext, circling: Array) -> tuple[Array, Array]:
-        """Count the kNN queries that need each object after the last step, and the objects that each query
-        needs.
+        """Count the kNN queries that need each object after the last step, and the objects per query.
 
         Args:
             circling: The positions of the active kNN queries in the interest table.

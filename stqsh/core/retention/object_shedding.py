@@ -122,8 +122,7 @@ def _store_dropped(batch: StreamBatch, shadow: DroppedObjects, dropped: Array, r
 def _update_dropped(
     batch: StreamBatch, interest: InterestTracker, shadow: DroppedObjects, reported: Array
 ) -> Array:
-    """Remove dropped objects that reported, are silent, or are no longer needed; count the references of the
-    rest.
+    """Remove dropped objects that reported, are silent, or are not needed; count the others' references.
 
     Returns:
         The objects that reported and had been dropped, bool (n,).

@@ -83,8 +83,7 @@ class _FollowedObjects(StateTable):
 
 
 def forget_focals(batch: StreamBatch) -> None:
-    """Forget focal objects that no query follows any more, because not all slots receive their further
-    records.
+    """Forget focal objects that no query follows any more: not all slots receive their further records.
 
     Until a query is dropped, its focal object's records are sent to every slot, even after its FOR has ended.
     Afterwards, a slot's record of the focal object would be out of date when the next query follows the

@@ -48,8 +48,7 @@ from stqsh.spec.stream import StreamSpec
 
 
 def cut_batch(state: SlotState, spec: StreamSpec, whole: BatchPiece) -> Iterator[BatchPiece]:
-    """Cut a batch of a significant stream into pieces; yield each piece once the one before has been
-    processed.
+    """Cut a batch of a significant stream into pieces; yield each after the one before was processed.
 
     A step with commands is a separate piece, and so is each step in which queries end. The steps between them
     form one piece, or single steps if each step matters.

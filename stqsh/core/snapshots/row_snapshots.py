@@ -62,8 +62,7 @@ def shares_over_events(
     place: Place | None,
     state: SlotState,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the share of each batch of events that no slot stores any more, like the share of a slot by
-    `part`.
+    """Yield a share, like that of a slot by `part`, for each batch of events that no slot stores any more.
 
     Args:
         batches: the events, with the columns that the snapshot reads, key, location and time.

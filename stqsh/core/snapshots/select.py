@@ -127,9 +127,9 @@ def part(
 
     Returns:
         The columns key, `s0`, `s1`, … of the select list, `o0`, … of ORDER BY, and `rank` for kinds that rank
-        their members; or one row `count`. It has at most as many rows as the answer. None if the slot does
-        not know the stream, or has no object with the key. If user functions failed, the metadata of its
-        schema contains the reason.
+        their members; or one row `count`. It has at most as many rows as the answer can have. None if the
+        slot does not know the stream, or has no object with the key. If user functions failed, the metadata
+        of its schema contains the reason.
 
     Raises:
         ValueError: a region or expression is of an unknown kind.

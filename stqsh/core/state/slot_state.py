@@ -65,8 +65,7 @@ class Allocator(Protocol):
         """
 
     def grow(self, name: str, array: Array, length: int) -> Array:
-        """Return an array of at least `length` elements that starts with the content of `array`; the rest is
-        zero.
+        """Return an array of at least `length` elements that starts with a named array; the rest is zero.
 
         `array` is the named array with all of its capacity, and is not used afterwards.
         """

@@ -20,8 +20,8 @@ than walking down a tree, but trees are also divided by place, so a record meets
 def choose_grid(index: KeywordIndex, ids: Array, boxes: Array) -> Array:
     """Return which queries a grid of boxes suits better; call it before the index is refreshed.
 
-    The grid suits a query if no more records are in its box than have its rarest term. The result is not
-    empty only if the grid suits most queries. Queries in the trees stay there until terms are compared again.
+    The grid suits a query if no more records are in its box than have its rarest term. The grid is
+    used only if it suits most queries. Queries in the trees stay there until terms are compared again.
 
     Args:
         index: The keyword index.

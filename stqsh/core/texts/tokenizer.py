@@ -151,9 +151,9 @@ def needed_words(
     """Return for each query the words of which a text needs at least one; none if its phrase has no words.
 
     A text that satisfies a query with `CONTAINS ALL` has each of its words, so one word represents the query;
-    with `CONTAINS ANY` all words are needed. Tornado's textual summaries (section 3.1) use the rarest word.
-    The stage that deals records does not know how often words occur, so this uses the longest word, because
-    long words are mostly rare.
+    for `CONTAINS ANY`, all words are returned, because a text may have any of them. Tornado's textual
+    summaries (section 3.1) use the rarest word. The stage that deals records does not know how often words
+    occur, so this uses the longest word, because long words are mostly rare.
 
     Args:
         phrases: a string array (n,).

@@ -1,5 +1,4 @@
-"""Questions: snapshots of events, divided into the parts by which views are found (STAR sections 3.1 and
-4.1).
+"""Questions: snapshots of events, split into the parts by which views are found (STAR 3.1 and 4.1).
 
 A question asks for measures of groups of the events that are in a region and a time range and satisfy some
 conditions; or it asks for the events themselves. A view can answer a question for measures if the view has

@@ -1,5 +1,4 @@
-"""Views: the totals of groups of a node's events, by time slot, kept for later questions (STAR section
-4.1.1).
+"""Views: totals of groups of a node's events, by time slot, kept for later questions (STAR 4.1.1).
 
 The states of a view equal those that a scan of its events finds, so an answer does not depend on whether it
 came from a view. A time slot never changes, so arriving and expiring events require no updates. Events

@@ -272,8 +272,7 @@ def _match_size(
         old, new = Point(move.ox, move.oy), Point(move.nx, move.ny)
         left = nothing if np.isnan(move.ox) else _cells_around(old, reach, side, lattice)
         entered = nothing if np.isnan(move.nx) else _cells_around(new, reach, side, lattice)
-        # The old place's window has the pairs that had the object; the new place's has those that have it
-        # now.
+        # The old place's window has the pairs that had the object, the new place's those that have it.
         one = _union(left, entered)
         both = _cells(one) <= _cells(left) + _cells(entered) and _cells(left) > 0 and _cells(entered) > 0
         if both:

@@ -4,8 +4,7 @@ A query is indexed under one of its terms, in the cells that its box touches. Ev
 for all places, and a list that grows too long is split among four children, cell by cell. So trees are deep
 only where many queries are close together under one term. A box that is too large for the children stays at
 the parent, in a separate list. FAST's pyramid has the terms within its cells; here each term has its own
-pyramid, so a probe finds it by the term's code and never hashes. A probe walks down one path of at most ten
-nodes.
+pyramid, so a probe finds it by the term's code and never hashes. A probe visits at most ten nodes of a tree.
 
 Points and boxes outside the grid belong to its border cells, so answers never depend on the grid's position.
 """
@@ -48,10 +47,9 @@ class TermQuadtrees(NamedTuple):
         root: The root of each term's tree, int32 (terms,); 0 for none.
         nodes: int32 (nodes, WIDTH).
         boxes: x1, y1, x2, y2, float64 (entries, 4).
-        rest: int32 (entries, 2): other terms of the query that must be present, or the tree's own term again.
-            For
-            a query that asks for any of its terms: the terms before the tree's own, which must be absent, or
-                -1.
+        rest: int32 (entries, 2). For a query that asks for all of its terms: other terms that must be
+            present, or the tree's own term again. For a query that asks for any of them: the terms before the
+            tree's own, which must be absent, or -1.
         tag: int32 (entries,): the query's row << SHIFT, and the bits CHECKED (pairs that stay are wanted,
             too), ANY (one term is enough) and MORE (`rest` does not hold all terms).
         used: int64 (2 + 32,): the numbers of nodes and entries in use; then for each power of two the head +

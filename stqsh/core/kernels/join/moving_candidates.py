@@ -88,8 +88,7 @@ def _events_by_cell(events: Transitions, span: IndexRange, lattice: GridFrame, l
 def match_moved(
     events: Transitions, span: IndexRange, moving: Array, movers: MovingQueries, lattice: GridFrame
 ) -> MoverPairs:
-    """Find the pairs of a step's events and the regions that move in it, where the object was or is in the
-    box.
+    """Find the pairs of events and regions that move in a step where the object was or is in the box.
 
     Objects that were in the box are found by the cells that they leave, others by the cells that they enter.
     """

@@ -135,8 +135,7 @@ def _join_grid(
             partly = IndexRange(had.begin, whole[left])
             used = scan(listed, partly, move, WantedPairs(True, True), out, used)
             continue
-        # The left cell's list has the pairs that had the object; the entered cell's has those that have it
-        # now.
+        # The left cell's list has the pairs that had the object, the entered cell's those that have it.
         if had.end > had.begin:
             used = scan(listed, had, move, WantedPairs(True, False), out, used)
         if gets.end > gets.begin:
