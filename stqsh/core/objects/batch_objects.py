@@ -184,7 +184,7 @@ class BatchObjects:
         return build(self.accepted, self.rows.arrays, self.rows.roles, self.stored, self.timing)
 
     def set_course(self, accepted: AcceptedRows, events: Transitions, removals: Removals) -> None:
-        """Set the events of the batch in which objects were removed.
+        """Set the events of the batch, from which objects were removed.
 
         Args:
             accepted: The outcome of each row.
