@@ -45,7 +45,7 @@ class WordFields(NamedTuple):
 
 @kernel
 def double_bits(bits: Array) -> tuple[Int, Int]:
-    """Return the lowest bit that any double sets, and the bit above the highest; `bits` are doubles.
+    """Return the lowest bit that any double sets, and the bit above the highest, from the doubles' bits.
 
     Bit positions count from 2 ** -1088, as limbs do.
     """

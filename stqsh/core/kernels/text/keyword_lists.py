@@ -1,8 +1,8 @@
 """Keyword lists of a textual split, grown record by record (SSTD section 4.1.2).
 
-This is a greedy assignment: each record goes to the child whose cost grows least. Every term of a record is
-then on a list of its child, so a query for one of the terms reaches that child. The cost is records times
-children times the terms of a record.
+This is a greedy assignment: each record goes to the child whose cost grows least. All of its terms are
+then on the list of that child, or the child is child 0, which receives all queries. So a query for one of the
+terms always reaches the record. The cost is the number of terms of all records, times the children.
 """
 
 from __future__ import annotations
