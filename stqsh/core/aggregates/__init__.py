@@ -1,1 +1,1 @@
-"""Aggregates: groups, the exact states of their measures, and the answers that they show."""
+"""Aggregates: groups, the exact states of their measures, and the answers shown from these."""

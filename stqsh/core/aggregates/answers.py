@@ -1,4 +1,4 @@
-"""What aggregate queries show: measures of states, the select list, HAVING, ORDER BY and LIMIT."""
+"""The answers of aggregate queries: measures of states, the select list, HAVING, ORDER BY and LIMIT."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from stqsh.spec.expression import ColumnExpr, find_nodes
 Column: TypeAlias = Any
 """An Arrow array."""
 
-pc: Any = pyarrow.compute  # its stubs take no names of columns that are computed
+pc: Any = pyarrow.compute  # its stubs do not accept computed column names
 
 TOPK = pa.list_(pa.struct([("term", pa.string()), ("count", pa.int64())]))
-"""The type of a TOPK: terms and their counts, by count falling, then by term."""
+"""The type of a TOPK: terms and their counts, by descending count, then by term."""
 
 KEY, MEMBERS, PASSES = "key", "n", "passes"
 
@@ -35,12 +35,12 @@ def output_type(name: str) -> pa.DataType:
 
 
 def show_measures(measures: tuple[Measure, ...], states: States, *, about: bool = False) -> pa.Table:
-    """Return the values of measures, the columns `m0`, `m1`, ….
+    """Return the values of measures as the columns `m0`, `m1`, ….
 
     Args:
         measures: the measures.
-        states: their states, none of them negative, with values in order, as `add_states` has them.
-        about: whether TOPK has summaries.
+        states: the states; none is negative, and values are in the order of `add_states`.
+        about: whether the states of TOPK are summaries.
     """
     rows = states.by.num_rows
     totals = {name: states.totals[name].to_numpy() for name in states.totals.column_names}
@@ -49,10 +49,10 @@ def show_measures(measures: tuple[Measure, ...], states: States, *, about: bool 
 
 
 def group_values(spec: AggregateSpec, states: States) -> pa.Table:
-    """Return what groups are, whose keys are the column `key` of `states.by`, plain or as a dictionary.
+    """Return the values of groups, whose keys are the column `key` of `states.by`, plain or as a dictionary.
 
-    The columns are those of `states.by`, n, g0 … and m0 …; g0 … are dictionaries if the keys are one.
-    Negative states are the caller's to leave out.
+    The columns are those of `states.by`, n, g0 … and m0 …; g0 … are dictionaries if the keys are one. The
+    caller must leave out negative states.
     """
     keys: Any = whole(states.by[KEY])
     types = [group.type for group in spec.groups]
@@ -74,18 +74,18 @@ def show_groups(spec: AggregateSpec, states: States, now_us: pa.Array[Any] | int
     """Return the rows of groups.
 
     The columns are those of `group_values`, the select list s0 …, ORDER BY o0 …, and `passes`, whether HAVING
-    is TRUE. Groups without members are the caller's to leave out.
+    is TRUE. The caller must leave out groups without members.
 
     Args:
         spec: What the query computes.
         states: The states of the groups.
-        now_us: The meaning of NOW, µs: one instant, or one for each group.
+        now_us: The value of NOW, µs: one instant, or one for each group.
     """
     return _with_outputs(spec, group_values(spec, states), now_us)
 
 
 def first_groups(spec: AggregateSpec, shown: pa.Table) -> Array:
-    """Return the positions of the rows that pass, by ORDER BY, then key, up to LIMIT."""
+    """Return the positions of the rows that pass, ordered by ORDER BY, then key, up to LIMIT."""
     at = np.flatnonzero(shown[PASSES].to_numpy())
     passing: Any = pa.array(at)
     table = shown.select([KEY, *(f"o{i}" for i in range(len(spec.order)))]).take(passing)
@@ -95,7 +95,7 @@ def first_groups(spec: AggregateSpec, shown: pa.Table) -> Array:
 
 
 def group_order(spec: AggregateSpec, table: pa.Table, before: list[str]) -> Any:
-    """Return the positions of rows by the columns `before`, then ORDER BY, then key."""
+    """Return the positions of rows, ordered by the columns `before`, then ORDER BY, then key."""
     keys = [(name, "ascending") for name in before]
     for i, one in enumerate(spec.order):
         if one.nulls_first:
@@ -130,7 +130,7 @@ def _with_outputs(spec: AggregateSpec, table: pa.Table, now_us: pa.Array[Any] | 
 
 
 def _coded(indices: Any, values: Any) -> Any:
-    """Return values by a dictionary without NULL, so that it can be joined with others."""
+    """Return values as a dictionary without NULL, so that it can be combined with others."""
     if values.null_count:
         known = values.is_valid().to_numpy(zero_copy_only=False)
         place: Any = pa.array(np.cumsum(known, dtype=np.int32) - np.int32(1), mask=~known)
@@ -147,7 +147,7 @@ def _read(spec: AggregateSpec) -> set[str]:
 
 
 def typed(column: Column, kind: str) -> Column:
-    """Return a column in the type of an output; a dictionary of such values stays one."""
+    """Return a column in the type of an output; a dictionary of such values remains one."""
     wanted = output_type(kind)
     is_coded = pa.types.is_dictionary(column.type) and column.type.value_type == wanted
     return column if is_coded or column.type == wanted else plain(column).cast(wanted)
@@ -185,7 +185,7 @@ def _sum(measures: tuple[Measure, ...], number: int, totals: dict[str, Array], c
 
 
 def _extreme(measure: Measure, values: pa.Table, at: Array, rows: int) -> Column:
-    """Return the first or the last value of each row; values are in order."""
+    """Return the first or the last value of each row; values must be ordered."""
     is_first = np.diff(at, prepend=-1) != 0
     chosen = is_first if measure.function == "min" else np.diff(at, append=rows) != 0
     keys: Any = values["value"].combine_chunks().filter(pa.array(chosen))
@@ -197,7 +197,7 @@ def _extreme(measure: Measure, values: pa.Table, at: Array, rows: int) -> Column
 
 
 def _top(values: pa.Table, at: Array, rows: int, k: int) -> Column:
-    """Return the k most frequent terms of each row; values are in order."""
+    """Return the k most frequent terms of each row; values must be ordered."""
     counts = values["n"].to_numpy()
     order = np.lexsort((np.arange(len(at)), -counts, at))
     begin = np.searchsorted(at, np.arange(rows + 1))

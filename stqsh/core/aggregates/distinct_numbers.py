@@ -1,4 +1,4 @@
-"""Places of numbers among the distinct ones of many, by a table if they do not lie far apart."""
+"""Find numbers among distinct numbers: with a table if the numbers are close together, else by sorting."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from stqsh.core.kernels.groups.distinct import PlaceTable, find_places, number_d
 from stqsh.core.kernels.jit import frozen
 
 _SPARE = 1 << 16
-"""The size up to which a table is made, however few of its numbers occur."""
+"""A table of at most this size is made even if few of its numbers occur."""
 
 _EACH = 8
-"""A table has room for at most this many numbers for each one given, beside the spare ones."""
+"""A larger table has at most this many entries per given number."""
 
 
 class DistinctNumbers:
-    """The distinct ones of some numbers, ascending.
+    """The distinct numbers among some numbers, ascending.
 
-    A table takes a pass over the numbers where sorting takes twenty; numbers that lie far apart are sorted.
+    A table takes one pass over the numbers where sorting takes twenty. Numbers that are far apart are sorted.
     """
 
     def __init__(self, numbers: Array) -> None:
@@ -35,7 +35,7 @@ class DistinctNumbers:
         return len(self.values)
 
     def find(self, numbers: Array) -> Array:
-        """Return the place of each number, int64 (n,); -1 for unknown ones."""
+        """Return the place of each number among the distinct ones, int64 (n,); -1 for unknown numbers."""
         if self._places is not None:
             return find_places(_wide(numbers), self._low, self._places)
         at = np.minimum(np.searchsorted(self.values, numbers), len(self.values) - 1)
@@ -48,7 +48,7 @@ class DistinctNumbers:
 
 
 def sorted_distinct(numbers: Array) -> Array:
-    """Return the distinct numbers in order; `np.unique` hashes, and takes ten times as long for millions."""
+    """Return the distinct numbers in order; `np.unique` hashes, which is ten times slower for millions."""
     ordered = np.sort(numbers)
     is_new = np.ones(len(ordered), np.bool_)
     is_new[1:] = ordered[1:] != ordered[:-1]
@@ -57,5 +57,5 @@ def sorted_distinct(numbers: Array) -> Array:
 
 
 def _wide(numbers: Array) -> Array:
-    """Return numbers as kernels take them: int64, or int32 as they are, of which no copy is made."""
+    """Return numbers in a dtype that kernels accept: int64, or int32 without a copy."""
     return frozen(np.ascontiguousarray(numbers, np.int32 if numbers.dtype == np.int32 else np.int64))

@@ -1,8 +1,8 @@
-"""Keys of groups: the values of GROUP BY as bytes, whose order is that of the values, NULL last.
+"""Keys of groups: the values of GROUP BY as bytes that sort like the values, NULL last.
 
-Equal groups have equal keys on all slots, so keys identify groups wherever states are merged. Each value is a
-tag, 1 or 2 for NULL, and 8 bytes for numbers, instants and truth values, or the UTF-8 bytes of a string with
-an end that sorts before all characters.
+Equal groups have equal keys on all slots, so keys identify groups wherever states are merged. NULL is
+encoded as the tag 2. Every other value is the tag 1, followed by 8 bytes for numbers, instants and truth
+values, or by the UTF-8 bytes of a string and a terminator that sorts before all characters.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from stqsh.spec.chunk import arrow_type
 Column: TypeAlias = Any
 """An Arrow array."""
 
-pc: Any = pyarrow.compute  # its stubs know no bytes
+pc: Any = pyarrow.compute  # its stubs do not know binary values
 
 _VALUE, _NULL = b"\x01", b"\x02"
 _ZERO, _ESCAPED, _END = b"\x00", b"\x00\xff", b"\x00\x01"
 _FLIP = np.uint64(1 << 63)
 _MANY, _FEW = 1 << 12, 1 << 16
-"""Whole numbers are numbered by a table if there are many of them in a range of few; others by hashing."""
+"""Whole numbers are numbered by a table if there are many of them in a narrow range; others by hashing."""
 
 
 class Groups(NamedTuple):
@@ -84,7 +84,7 @@ def number_groups(columns: Sequence[Column], rows: int) -> Groups:
 
 
 def distinct_rows(columns: Sequence[Column]) -> tuple[Array, list[Column]]:
-    """Return the number of each row's distinct combination of values, int32 (n,), and those combinations."""
+    """Return the number of each row's distinct combination of values, int32 (n,), and the combinations."""
     coded = [_coded(whole(column)) for column in columns]
     codes = coded[0].indices.to_numpy()
     places = [np.arange(len(coded[0].dictionary))]
@@ -98,7 +98,7 @@ def distinct_rows(columns: Sequence[Column]) -> tuple[Array, list[Column]]:
 
 
 def _coded(column: Column) -> Any:
-    """Return a column as a dictionary, which may have an entry for NULL."""
+    """Return a column as a dictionary, which may contain an entry for NULL."""
     if pa.types.is_dictionary(column.type):
         return _with_entry_for_null(column) if column.null_count else column
     if pa.types.is_signed_integer(column.type) and len(column) >= _MANY and not column.null_count:
@@ -117,14 +117,14 @@ def _with_entry_for_null(column: Any) -> Any:
 
 
 def encode_keys(columns: Sequence[Column]) -> pa.BinaryArray:
-    """Return the key of each row, for at least one column of canonical values."""
+    """Return the key of each row, from at least one column of canonical values."""
     first, *others = [_encoded(column) for column in columns]
     keys: pa.BinaryArray = pc.binary_join_element_wise(first, *others, b"") if others else first
     return keys
 
 
 def decode_keys(keys: pa.BinaryArray, types: Sequence[str]) -> list[Column]:
-    """Return the columns of the values from which keys were made, in their declared types."""
+    """Return the columns of the values that keys encode, in their declared types."""
     _, places, content = keys.buffers()
     assert places is not None
     offsets = np.frombuffer(memoryview(places), np.int32)[keys.offset : keys.offset + len(keys) + 1]
@@ -137,7 +137,7 @@ def decode_keys(keys: pa.BinaryArray, types: Sequence[str]) -> list[Column]:
 
 
 def whole(column: Column) -> Any:
-    """Return a column in one piece; it is not copied if it is one."""
+    """Return a column in one piece, without a copy if it already is in one piece."""
     if not isinstance(column, pa.ChunkedArray):
         return column
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
@@ -164,7 +164,7 @@ def _tagged(numbers: Array) -> pa.BinaryArray:
 
 
 def _ordered(column: Column) -> Array:
-    """Return values as uint64 in the same order; 0 for NULL."""
+    """Return values as uint64 that sort like the values; 0 for NULL."""
     if pa.types.is_floating(column.type):
         doubles = column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
         bits = doubles.view(np.int64)
@@ -176,7 +176,7 @@ def _ordered(column: Column) -> Array:
 
 
 def _decoded(data: Array, at: Array, kind: str) -> tuple[Column, Array]:
-    """Return the values that begin at positions, and the positions after them."""
+    """Return the values that begin at positions, and the positions after these values."""
     null = data[at] == _NULL[0] if len(at) else np.zeros(0, np.bool_)
     begin = at + 1
     if kind == "STRING":
@@ -217,7 +217,7 @@ def _binary(offsets: Any, data: Any) -> pa.BinaryArray:
 
 
 def _numbers(numbers: Array, null: Array, kind: str) -> Column:
-    """Return the values of a type that `_ordered` made numbers of."""
+    """Return the values of a type from the numbers of `_ordered`."""
     if kind in ("DOUBLE", "FLOAT"):
         is_negative = numbers < _FLIP
         doubles = np.where(is_negative, ~numbers, numbers ^ _FLIP).view(np.float64)

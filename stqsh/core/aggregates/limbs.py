@@ -1,4 +1,4 @@
-"""Sums as columns of limbs, `s{measure}.{place}`, so that tables of any range of places can be added."""
+"""Sums as columns of limbs, `s{measure}.{place}`, so that tables with any ranges of places can be added."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from stqsh.core.kernels.aggregates.exact_sums import (
 from stqsh.core.kernels.jit import frozen
 
 _FEW = 128
-"""The most limbs for which terms are added by their exponents first: these sums stay in the nearest cache."""
+"""The most limbs for which terms are first added by exponent: such sums stay in the nearest cache."""
 
 _BLOCK = 1 << 14
-"""Rows whose limbs are put side by side at a time, so that they stay in the processor's cache."""
+"""The number of rows whose limbs are gathered at a time, so that they stay in the processor's cache."""
 
 
 def add_terms(
@@ -34,9 +34,9 @@ def add_terms(
 
     Args:
         name: The name of the sum.
-        column: The terms, numbers, finite and not NULL, (n,).
-        rows: Their rows, int32 (n,).
-        signs: Their signs, int8 (n,); None if all are 1.
+        column: The terms: numbers that are finite and not NULL, (n,).
+        rows: The rows of the terms, int32 (n,).
+        signs: The signs of the terms, int8 (n,); None if all are 1.
         count: The number of rows.
     """
     rows = frozen(rows)
@@ -63,7 +63,7 @@ def add_terms(
 
 
 def normalised(columns: dict[str, Array]) -> dict[str, Array]:
-    """Return columns with each sum among them normalised, its places in order."""
+    """Return columns with each sum normalised and its places in order."""
     out = {name: column for name, column in columns.items() if "." not in name}
     for name in sorted({name.partition(".")[0] for name in columns if "." in name}):
         limbs, low = _limbs(columns, name)
@@ -73,7 +73,7 @@ def normalised(columns: dict[str, Array]) -> dict[str, Array]:
 
 
 def doubles_of(columns: dict[str, Array], name: str, rows: int) -> Array:
-    """Return a sum rounded to doubles, float64 (rows,); infinite beyond the range."""
+    """Return a sum rounded to doubles, float64 (rows,); infinite on overflow."""
     own, low = _places(columns, name, rows)
     doubles = np.empty(rows)
     for start in range(0, rows, _BLOCK):
@@ -92,7 +92,7 @@ def wholes_of(columns: dict[str, Array], name: str, rows: int) -> tuple[Array, A
 
 
 def _limbs(columns: dict[str, Array], name: str) -> tuple[Array, int]:
-    """Return the limbs of a sum, int64 (places, rows), and their first place; missing places are 0."""
+    """Return the limbs of a sum, int64 (places, rows), and the first place; missing places are 0."""
     own, low = _places(columns, name)
     return _side_by_side(own, len(own[0])), low
 

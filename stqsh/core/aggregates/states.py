@@ -1,7 +1,8 @@
-"""States of measures: what records contribute to groups, exact and independent of order.
+"""States of measures: the contributions of records to groups, exact and independent of order.
 
-States are signed: those of records that leave are subtracted, and a difference of states is a state. Numbers
-of records and sums add up; of MIN, MAX, COUNT(DISTINCT …) and TOPK a state holds how often each value occurs.
+States are signed: the states of records that leave are subtracted, and the difference of two states is a
+state. Numbers of records and sums add up. For MIN, MAX, COUNT(DISTINCT …) and TOPK, a state stores how often
+each value occurs.
 """
 
 from __future__ import annotations
@@ -37,22 +38,22 @@ _COLUMNS: list[tuple[str, pa.DataType]] = [
     ("n", pa.int64()),
 ]
 VALUES = pa.schema(_COLUMNS)
-"""How often values of measures occur in rows."""
+"""The schema of counts of measures' values in rows."""
 
 _SAME = b"same"
-"""The entry of the metadata of a batch of totals that names those that are the same as `n`."""
+"""The metadata key of a batch of totals that names the totals that equal `n`."""
 
 PART_ROWS = 1 << 17
 """The most rows of groups in a chunk."""
 
 
 class States(NamedTuple):
-    """The states of rows, each a group of some query, as the columns of `by` tell.
+    """The states of rows; each row is a group of some query, identified by the columns of `by`.
 
     Attributes:
-        by: what identifies a row, unique.
-        totals: for each row the number `n` of records, `c{j}` of those where the argument of measure j is not
-            NULL, and `s{j}.{place}`, the limbs of its sum; a missing place is 0.
+        by: the columns that identify each row, without repeats.
+        totals: for each row `n`, the number of records; `c{j}`, the number of records where the argument of
+            measure j is not NULL; and `s{j}.{place}`, the limbs of the argument's sum; a missing place is 0.
         values: how often, `n`, a value or term of a measure occurs in a row, by row, measure and value.
     """
 
@@ -62,33 +63,33 @@ class States(NamedTuple):
 
 
 class Contribution(NamedTuple):
-    """Which rows records belong to.
+    """The rows that records belong to.
 
     Attributes:
         rows: int32 (n,).
-        signs: 1 for records that come, -1 for those that leave, int8 (n,); None if all come.
+        signs: 1 for records that enter, -1 for records that leave, int8 (n,); None if all enter.
     """
 
     rows: Array
     signs: Array | None = None
 
     def where(self, chosen: Array) -> Contribution:
-        """Return the part of some records, bool (n,)."""
+        """Return the contribution of the marked records, bool (n,)."""
         return Contribution(self.rows[chosen], None if self.signs is None else self.signs[chosen])
 
     def repeated(self, lengths: Array) -> Contribution:
-        """Return the contribution with as many records in the place of each."""
+        """Return the contribution with each record repeated by its length."""
         signs = None if self.signs is None else np.repeat(self.signs, lengths)
         return Contribution(np.repeat(self.rows, lengths), signs)
 
     def tally(self, rows: int) -> Array:
-        """Return how many more records come than leave, int64 (rows,)."""
+        """Return the net number of records that enter each row, int64 (rows,)."""
         own = frozen(self.rows)
         return count_each(own, rows) if self.signs is None else tally(own, frozen(self.signs), rows)
 
 
 class ValueLists(NamedTuple):
-    """The values of records: their numbers, record by record, how many each has, and the distinct ones."""
+    """The values of records: value numbers record by record, counts per record, and distinct values."""
 
     codes: Array
     lengths: Array
@@ -96,7 +97,7 @@ class ValueLists(NamedTuple):
 
 
 def leader(measures: Sequence[Measure], number: int, functions: frozenset[str]) -> int:
-    """Return the first measure with one of the functions and the same argument; they share their state."""
+    """Return the first measure with one of the functions and the same argument; these share a state."""
     argument = measures[number].argument
     return next(i for i, one in enumerate(measures) if one.argument == argument and one.function in functions)
 
@@ -110,15 +111,16 @@ def contribute(
     lasting: bool = True,
     error: float = 0.0,
 ) -> States:
-    """Return what records contribute to the rows of `by`; values are unordered.
+    """Return the contributions of records to the rows of `by`; values are unordered.
 
     Args:
         measures: The measures.
         arguments: The values of their arguments, (n,) each; None for COUNT(*).
-        by: What identifies the rows.
+        by: The columns that identify the rows.
         records: The rows of the records.
-        lasting: Whether records may leave later; without, only the extremes are kept for MIN and MAX.
-        error: How much too high counts of TOPK may be, as a share of a row's records; these are whole rows.
+        lasting: Whether records may leave later; if not, only the extremes are stored for MIN and MAX.
+        error: How much too high counts of TOPK may be, as a share of a row's records. If it is positive, rows
+            must be complete.
     """
     totals: dict[str, Array] = {"n": records.tally(by.num_rows)}
     values: list[pa.Table] = []
@@ -142,7 +144,7 @@ def contribute(
 
 
 def add_states(parts: Sequence[States]) -> States:
-    """Return the sum of states, without rows and values that are all zero; ordered by `by`, then value."""
+    """Return the sum of states, without rows and values that are all zero, ordered by `by`, then value."""
     by = pa.concat_tables([part.by for part in parts])
     ids, order, distinct = _number_rows(by)
     totals = pa.concat_tables([part.totals for part in parts], promote_options="default")
@@ -157,10 +159,10 @@ def add_states(parts: Sequence[States]) -> States:
 
 
 def group_payloads(found: Iterable[States]) -> Iterator[pa.RecordBatch]:
-    """Yield the totals and the values of states as record batches, the query's id first.
+    """Yield the totals and the values of states as record batches, with the query's id as the first column.
 
-    Whole numbers of totals are as narrow as they can be; those that are the same as the number of records are
-    only named, see `same_totals`.
+    Whole numbers of totals are as narrow as possible. Totals that equal the number of records are only named,
+    see `same_totals`.
     """
     for states in found:
         totals, members, same = states.by, states.totals["n"], list[str]()
@@ -180,7 +182,7 @@ def group_payloads(found: Iterable[States]) -> Iterator[pa.RecordBatch]:
 
 
 def same_totals(batch: pa.RecordBatch) -> list[str]:
-    """Return the totals that are the same as `n` in a batch of totals, and are not among its columns."""
+    """Return the totals that equal `n` in a batch of totals, and so are not among its columns."""
     return (batch.schema.metadata or {}).get(_SAME, b"").decode().split()
 
 
@@ -200,7 +202,7 @@ def _without_zeros(states: States) -> States:
 
 
 def _number_rows(by: pa.Table) -> tuple[Array, Array, pa.Table]:
-    """Return each row's number among the distinct ones, in their order, int32 (n,), and those."""
+    """Return each row's number among the distinct rows in order, int32 (n,), and the distinct rows."""
     if not by.num_rows:
         return np.empty(0, np.int32), np.empty(0, np.int64), by
     ids, columns = distinct_rows(by.columns)
@@ -255,7 +257,7 @@ def value_lists(measure: Measure, column: pa.Array[Any]) -> ValueLists:
 
 
 def _extremes(number: int, function: str, values: pa.BinaryArray, codes: Array, rows: Array) -> pa.Table:
-    """Return the smallest or largest value of each row, as if it occurred once."""
+    """Return the smallest or largest value of each row, with a count of one."""
     order = np.empty(len(values), np.int64)
     order[pc.sort_indices(values).to_numpy()] = np.arange(len(values))
     ranks = order[codes] if function == "min" else -order[codes]
@@ -273,7 +275,7 @@ def _listed(number: int, rows: Array, values: pa.BinaryArray, codes: Array, coun
 
 
 def _by_value(parts: Sequence[pa.Table]) -> pa.Table:
-    """Return the sum of occurrences, by row, measure and value, without zeros."""
+    """Return the sum of counts by row, measure and value, without zeros."""
     some = [part for part in parts if part.num_rows]
     if not some:
         return VALUES.empty_table()

@@ -1,13 +1,14 @@
-"""Summaries of term counts that merge: approximate TOPK in bounded memory (STAR section 4.1.2).
+"""Mergeable summaries of term counts: approximate TOPK in bounded memory (STAR section 4.1.2).
 
-A slot's summary of a group has its frequent terms with their counts, and the greatest count that it leaves
-out, which is at most `error` times the group's records on the slot. As in SpaceSaving, a term that is not in
-a summary may have had that count. Merged as Agarwal et al. (TODS 2013) merge them, counters of a term add up,
-and a summary without the term adds what it left out. So counts are never too low, and too high by at most
-`error` times the group's records. They depend on how records are dealt to slots, and on nothing else.
+A slot's summary of a group contains its frequent terms with their counts, and the greatest count that it
+omits, which is at most `error` times the group's records on the slot. As in SpaceSaving, a term that is not
+in a summary may have had that count. Merging follows Agarwal et al. (TODS 2013): counters of a term add up,
+and a summary without the term adds its greatest omitted count. So counts are never too low, and too high by
+at most `error` times the group's records. They depend only on how records are dealt to slots.
 
-Sums must stay sums of differences, so a slot writes a counter as its excess over what is left out, times
-`_UNIT`, plus one, which says how many summaries have the term; and what is left out as the count of no term.
+Sums must remain sums of differences. So a slot writes a counter as its excess over the greatest omitted
+count, times `_UNIT`, plus one; the one counts the summaries that have the term. The greatest omitted count is
+written as the count of no term.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import pyarrow.compute as pc
 from stqsh.arrays import Array
 
 _UNIT = 1 << 20
-"""More than there are slots."""
+"""A number greater than the number of slots."""
 
 _NO_TERM = b""
 
@@ -30,10 +31,10 @@ def summarised(values: pa.Table, records: Array, error: float, k: int) -> pa.Tab
     """Return the summary of the terms of one measure.
 
     Args:
-        values: A table of `VALUES`; all records of a row come, or all leave.
+        values: A table of `VALUES`; all records of a row enter, or all leave.
         records: The number of records of each row, int64 (rows,).
-        error: The share of the records that a count may be too high by.
-        k: The number of terms that a summary has at least, if there are that many.
+        error: The most by which a count may be too high, as a share of the records.
+        k: The least number of terms in a summary, if there are that many.
     """
     row, count = values["row"].to_numpy(), values["n"].to_numpy()
     texts: Any = values["value"].combine_chunks()

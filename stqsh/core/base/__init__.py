@@ -1,1 +1,1 @@
-"""The clock, which all of the core depends on."""
+"""The clock, on which all of the core depends."""

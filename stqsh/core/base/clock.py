@@ -15,8 +15,8 @@ class BatchTiming(NamedTuple):
         first, last: The batch's steps; last is first - 1 if there are none.
         base: The tick of step 1.
         tick: µs.
-        report: The stream's REPORT EVERY (for an event stream its KEEP) in µs, -1 for none.
-        silent: Why an object with an older record is in no answer, a position in `stqsh.spec.chunk.WHY`.
+        report: The stream's REPORT EVERY (for an event stream, its KEEP) in µs; -1 for none.
+        silent: Why an object with an older record is in no answer; a position in `stqsh.spec.chunk.WHY`.
     """
 
     first: int
@@ -32,7 +32,7 @@ class BatchTiming(NamedTuple):
 
     @property
     def unending(self) -> BatchTiming:
-        """The same timing without the age at which records no longer count."""
+        """The same timing without an age at which records expire."""
         return self._replace(report=-1)
 
     def step_reaching(self, t_us: Any) -> Any:

@@ -1,4 +1,4 @@
-"""CAST, over whole columns: from each type to each other one, and NULL where a value has no counterpart."""
+"""CAST over whole columns, from each type to each other type; NULL where a value has no counterpart."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stqsh.arrays import Array
 from stqsh.core.conditions.column_functions import DAY_US, HOUR_US, MINUTE_US, Value
 from stqsh.core.conditions.functions import whole_columns
 
-pc: Any = pyarrow.compute  # its stubs take no Python values
+pc: Any = pyarrow.compute  # its stubs do not accept Python values
 
 _WHOLE = r"^[+-]?\d+$"
 _NUMBER = r"^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$"
@@ -24,17 +24,17 @@ _MOMENT = (
 )
 _TRUE, _FALSE = ("true", "t", "yes", "y", "on", "1"), ("false", "f", "no", "n", "off", "0")
 _DIGITS = 19
-"""The most digits of a number of 64 bits."""
+"""The most digits of a 64-bit number."""
 _RANGES = {"INT": 2**31, "BIGINT": 2**63}
 _MICROSECOND_DIGITS = 6
 _SECOND_US = 1_000_000
 
 
 def cast(value: Value, source: str, wanted: str) -> Value:
-    """Return values in another type; FLOATs are doubles with the precision of a FLOAT.
+    """Return values in another type; FLOATs are doubles with FLOAT precision.
 
     Args:
-        value: The values, as expressions compute with them.
+        value: The values, in the type that expressions compute with.
         source: Their column type.
         wanted: The column type asked for.
     """
@@ -57,7 +57,7 @@ def _from_text(texts: Any, wanted: str) -> Any:
 
 
 def _whole_numbers(texts: Any) -> Any:
-    """Return texts of digits as int64, NULL for others and where the number does not fit."""
+    """Return texts of digits as int64; NULL for other texts, and for numbers that do not fit."""
     digits = pc.replace_substring_regex(texts, r"^[+-]?0*(\d)", r"\1")
     is_negative = pc.starts_with(texts, "-")
     most = pc.if_else(is_negative, pa.scalar(str(2**63)), pa.scalar(str(2**63 - 1)))
@@ -100,7 +100,7 @@ def _from_truth(truth: Any, wanted: str) -> Any:
 
 
 def _from_instants(us: Any, wanted: str) -> Any:
-    """Return instants as text in ISO 8601, with a fraction of a second only where there is one."""
+    """Return instants as text in ISO 8601, with a fraction of a second only if there is one."""
     del wanted
     null = us.is_null().to_numpy(zero_copy_only=False)
     moments = us.fill_null(0).to_numpy(zero_copy_only=False).astype("datetime64[us]")
@@ -118,7 +118,7 @@ _CASTS: dict[str, Callable[[Any, str], Any]] = {
 
 
 def _where(known: Any, values: Any) -> Any:
-    """Return values, NULL where it is not known that they are any."""
+    """Return values, with NULL where `known` is not true."""
     return pc.if_else(known, values, pa.scalar(None, values.type))
 
 
@@ -137,7 +137,7 @@ def _finite(numbers: Any, wanted: str) -> Any:
 
 
 def _instants(texts: Any) -> Any:
-    """Return ISO 8601 texts as µs since the epoch; UTC unless they have an offset."""
+    """Return ISO 8601 texts as µs since the epoch, in UTC unless they have an offset."""
     parts = pc.extract_regex(texts, _MOMENT)
 
     def number(name: str, otherwise: int) -> Array:
@@ -162,7 +162,7 @@ def _instants(texts: Any) -> Any:
 
 
 def _fractions_us(parts: Any) -> Array:
-    """Return the fractions of seconds in µs; further digits are cut off."""
+    """Return the fractions of seconds in µs; excess digits are cut off."""
     digits = pc.utf8_slice_codeunits(pc.struct_field(parts, "fraction"), 0, _MICROSECOND_DIGITS)
     padded = pc.utf8_rpad(digits.fill_null(""), _MICROSECOND_DIGITS, "0")
     us: Array = padded.cast(pa.int64()).to_numpy()
@@ -170,7 +170,7 @@ def _fractions_us(parts: Any) -> Array:
 
 
 def _offsets_us(zones: Any) -> tuple[Array, Array]:
-    """Return the offsets of zones from UTC, µs, and whether they are any."""
+    """Return the offsets of zones from UTC, µs, and whether they are valid."""
     digits = pc.utf8_rpad(pc.replace_substring_regex(zones.fill_null(""), r"[^\d]", ""), 4, "0")
     hours = pc.utf8_slice_codeunits(digits, 0, 2).cast(pa.int64()).to_numpy()
     minutes = pc.utf8_slice_codeunits(digits, 2, 4).cast(pa.int64()).to_numpy()

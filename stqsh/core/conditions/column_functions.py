@@ -1,4 +1,4 @@
-"""Functions of whole columns that expressions need beyond pyarrow's own."""
+"""Functions of whole columns that expressions need and pyarrow lacks."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ DAY_US, HOUR_US, MINUTE_US = 86_400_000_000, 3_600_000_000, 60_000_000
 def arithmetic(function: str, left: Value, right: Value) -> Value:
     """Add, subtract, multiply or divide two values of one type, int64 or float64.
 
-    A whole number that does not fit in 64 bits is NULL, like a quotient by 0: an error would stop the stream
-    for one record, and a number that wraps round would be a wrong answer.
+    A whole number that does not fit in 64 bits is NULL, as is a quotient by 0. An error would stop the stream
+    because of one record, and a number that wraps around would be a wrong answer.
 
     Args:
         function: "add", "subtract", "multiply" or "divide".
@@ -34,21 +34,21 @@ def arithmetic(function: str, left: Value, right: Value) -> Value:
         return pc.call_function(function, [left, right])
     try:
         return pc.call_function(f"{function}_checked", [left, right])
-    except pa.ArrowInvalid:  # some number does not fit: find out which
+    except pa.ArrowInvalid:  # some number does not fit; find out which
         return _where_it_fits(function, left, right)
 
 
 def remainder(left: Value, right: Value) -> Value:
-    """Return what remains of a division of int64 values: the sign is the dividend's, NULL beside 0."""
+    """Return the remainder of int64 values, with the dividend's sign; NULL if the divisor is 0."""
     null, one = pa.scalar(None, pa.int64()), pa.scalar(1)
     divisor = pc.if_else(pc.equal(right, pa.scalar(0)), null, right)
-    # -1 leaves nothing either, and the quotient of the least number by it does not fit.
+    # Dividing by -1 has no remainder either, and the quotient of the least number by -1 does not fit.
     divisor = pc.if_else(pc.equal(divisor, pa.scalar(-1)), one, divisor)
     return pc.subtract(left, pc.multiply(pc.divide(left, divisor), divisor))
 
 
 def quotient(left: Value, right: Value) -> Value:
-    """Return the quotient of int64 values, rounded towards 0: NULL beside 0, and where it does not fit."""
+    """Return the quotient of int64 values, rounded towards 0; NULL if the divisor is 0 or it does not fit."""
     null, minus_one = pa.scalar(None, pa.int64()), pa.scalar(-1)
     is_minus_one = pc.equal(right, minus_one)
     divisor = pc.if_else(pc.or_(pc.equal(right, pa.scalar(0)), is_minus_one), pa.scalar(1), right)
@@ -57,7 +57,7 @@ def quotient(left: Value, right: Value) -> Value:
 
 
 def _where_it_fits(function: str, left: Value, right: Value) -> Value:
-    known = pc.call_function(function, [left, right])  # wraps round, and has the right shape and nulls
+    known = pc.call_function(function, [left, right])  # it wraps around, but has the right shape and nulls
     a, b, result = (_numbers(value) for value in (left, right, known))
     with np.errstate(all="ignore"):
         if function == "add":
@@ -102,10 +102,10 @@ def moment_part(part: str, us: Value) -> Value:
 
 
 def is_one_of(values: pa.Array[Any], constants: Sequence[Any]) -> Value:
-    """Return SQL's IN with at least one constant.
+    """Return SQL's IN for at least one constant.
 
-    The result is NULL for a NULL value, and if nothing matches but NULL is among the constants. Whole numbers
-    and fractions are compared as fractions, as `=` does.
+    The result is NULL for a NULL value, and also if nothing matches and NULL is among the constants. Whole
+    numbers and fractions are compared as fractions, as by `=`.
     """
     truth: Value = pa.scalar(False)
     for python, group in _by_type(constants).items():
@@ -153,9 +153,9 @@ def _by_type(constants: Sequence[Any]) -> dict[type, list[Any]]:
 
 
 def _comparable(values: pa.Array[Any], python: type) -> pa.Array[Any]:
-    """Return values as they compare with constants of a type.
+    """Return values in the type in which they are compared with constants of a type.
 
-    They are float64 if either is, with one zero for both signs.
+    That is float64 if either is a fraction; 0.0 and -0.0 are then equal.
     """
     if python is float or pa.types.is_floating(values.type):
         return pc.add(values.cast(pa.float64(), safe=False), 0.0)
@@ -163,9 +163,10 @@ def _comparable(values: pa.Array[Any], python: type) -> pa.Array[Any]:
 
 
 def _asked(constants: Sequence[Any], kind: pa.DataType) -> pa.Array[Any]:
-    """Return constants in the type that they are compared in.
+    """Return constants in the type in which they are compared.
 
-    Arrow makes no fraction of a whole number that none is equal to; `=` takes the nearest one, so this does.
+    Arrow does not convert a whole number that no float64 equals; `=` uses the nearest float64, so this does,
+    too.
     """
     if not pa.types.is_floating(kind):
         return pa.array(constants, kind)
@@ -178,7 +179,7 @@ def like(values: Value, pattern: str) -> Value:
 
 
 def like_regex(pattern: str) -> str:
-    """Return a LIKE pattern as a regular expression: % any text, _ one character, \\ escapes the next."""
+    """Return a LIKE pattern as a regular expression: % is any text, _ one character, \\ escapes the next."""
     out, escaped = [], False
     for character in pattern:
         if not escaped and character == "\\":
@@ -193,5 +194,5 @@ def like_regex(pattern: str) -> str:
 
 
 def _quoted(character: str) -> str:
-    """Return a character escaped, so that it stands for itself in RE2."""
+    """Return a character escaped for RE2, so that it matches itself."""
     return re.escape(character) if character.isascii() else character

@@ -1,4 +1,4 @@
-"""The test whether places are in a region: INSIDE within a condition."""
+"""Test whether places are in a region: INSIDE within a condition."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 def inside(region: Region, places: tuple[Array, Array], resolver: Resolver) -> Array:
-    """Return whether each place is in a closed region; a place of NaN never is.
+    """Return whether each place is in a closed region; False for NaN.
 
     Args:
-        region: A region that stays, or one that says where its focal object is.
+        region: A static region, or a moving region with the place of its focal object.
         places: x and y, float64 (n,) each.
         resolver: The stream's resolver.
 
@@ -32,8 +32,8 @@ def inside(region: Region, places: tuple[Array, Array], resolver: Resolver) -> A
         bool (n,).
 
     Raises:
-        ValueError: it is not known where a moving region is.
-        KeyError: there is no such area.
+        ValueError: the place of a moving region is unknown.
+        KeyError: the area does not exist.
     """
     if not isinstance(region, MOVING):
         return reach_of(region, resolver).holds(*places)
@@ -70,14 +70,14 @@ def inside_each(
 def _around(
     centres: tuple[Array, Array], sizes: tuple[Array, Array], places: tuple[Array, Array], planar: bool
 ) -> Array:
-    """Return whether each place is in the rectangle of its own width and height around its own centre."""
+    """Return whether each place is in the rectangle with its own width, height and centre."""
     (focal_x, focal_y), (xdist, ydist) = centres, sizes
     x, y = (frozen(one) for one in places)
-    # Copies are not frozen, so that no further kernel has to be compiled.
+    # Do not freeze the copies, because kernels would have to be compiled for frozen arrays.
     sides = xdist.copy(), ydist.copy(), np.full(len(x), np.nan)
     boxes = extended_boxes(focal_x.copy(), focal_y.copy(), *sides, planar)
     within: Array = (boxes[:, 0] <= x) & (x <= boxes[:, 2]) & (boxes[:, 1] <= y) & (y <= boxes[:, 3])
-    # A rectangle that goes on at the other side of the 180th meridian has a box of all longitudes.
+    # A rectangle that crosses the 180th meridian has a box of all longitudes.
     over = np.flatnonzero(within & np.isneginf(boxes[:, 0]))
     within[over] = ~are_beside(x[over], focal_x[over], focal_y[over], xdist[over])
     return within

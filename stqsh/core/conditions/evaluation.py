@@ -1,6 +1,6 @@
 """Evaluate conditions over columns with SQL's three-valued logic, column by column with pyarrow.
 
-During evaluation whole numbers are int64, others float64, and instants and durations int64 µs.
+During evaluation whole numbers are int64, other numbers are float64, and instants and durations are int64 µs.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from stqsh.spec.expression import ColumnExpr, Expr, JoinExpr, find_nodes, gives_
 def evaluate(
     expr: Expr, columns: Columns, now_us: pa.Array[Any] | int, resolver: Resolver | None = None
 ) -> Any:
-    """Return the truth of a condition for each row: true, false, or null where SQL says UNKNOWN.
+    """Return the truth of a condition for each row: true, false, or null for SQL's UNKNOWN.
 
     Args:
         expr: A bound condition.
-        columns: The columns that it reads (see `columns_read`), at least one, of equal length.
-        now_us: The meaning of NOW, µs since the epoch: one instant, or one for each row.
+        columns: The columns that the condition reads (see `columns_read`), at least one, of equal length.
+        now_us: The value of NOW, µs since the epoch: one instant, or one for each row.
         resolver: The tables and areas; required for joins and regions.
 
     Returns:
@@ -37,7 +37,7 @@ def evaluate(
 def compute(
     expr: Expr, columns: Columns, now_us: pa.Array[Any] | int, resolver: Resolver | None = None
 ) -> Any:
-    """Return the value of any expression for each row as an Arrow array.
+    """Return the value of any expression for each row, as an Arrow array.
 
     The arguments are those of `evaluate`. A whole number that does not fit in 64 bits is NULL, as is a
     quotient by 0.
@@ -52,13 +52,13 @@ def compute(
 def compute_shown(
     expr: Expr, columns: Columns, now_us: pa.Array[Any] | int, resolver: Resolver | None = None
 ) -> Any:
-    """Return what `compute` does, with instants as timestamps, as answers show them."""
+    """Return the result of `compute` with instants as timestamps, as answers show them."""
     value = compute(expr, columns, now_us, resolver)
     return value.view(pa.timestamp("us", "UTC")) if gives_instants(expr) else value
 
 
 def columns_read(expr: Expr, location: tuple[str, str]) -> set[str]:
-    """Return the columns that `evaluate` reads, without DISTANCE; `location` names those of x and y."""
+    """Return the columns that `evaluate` reads, without DISTANCE; `location` names x and y."""
     names = {node.name for node in find_nodes(expr, ColumnExpr)}
     names |= {node.column for node in find_nodes(expr, JoinExpr) if isinstance(node.column, str)}
     return names | set(location) if reads_location(expr) else names

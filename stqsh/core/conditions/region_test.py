@@ -1,4 +1,4 @@
-"""The reach of a snapshot's region: a box to scan, and an exact test inside the box."""
+"""The reach of a snapshot's region: a box to scan, and an exact test for places inside the box."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class RegionNow:
 
     Attributes:
         box: x1, y1, x2, y2, float64 (4,); NaN while the focal object is absent.
-        shape: The test whether points of the box (x and y, float64 (n,)) are in the region, bool (n,); None
-            if all are.
+        shape: Returns whether points in the box (x and y, float64 (n,)) are in the region, bool (n,); None if
+            all are.
         centre: The origin of DISTANCE; None if there is none.
     """
 
@@ -55,11 +55,11 @@ class RegionNow:
 
     @property
     def is_nowhere(self) -> bool:
-        """Whether nothing can be in the region."""
+        """Whether the region contains no place at all."""
         return bool(np.isnan(self.box).any())
 
     def holds(self, x: Array, y: Array) -> Array:
-        """Return whether points are in the region, bool (n,); NaN never is."""
+        """Return whether points are in the region, bool (n,); False for NaN."""
         x1, y1, x2, y2 = self.box
         inside: Array = (x1 <= x) & (x <= x2) & (y1 <= y) & (y <= y2)
         if self.shape is not None:
@@ -120,7 +120,7 @@ def _circle(radius: float, centre: Place, planar: bool) -> RegionNow:
 
 @lru_cache(_POLYGONS_KEPT)
 def _polygon(region: PolygonSpec) -> RegionNow:
-    """Return the reach of a polygon, with the same edges as for registered queries."""
+    """Return the reach of a polygon, with the same edges as those of registered queries."""
     areas = PolygonTable(SlotState.fresh(0))
     return _of_row(areas, int(areas.intern_polygons([region.rings])[0]))
 

@@ -1,4 +1,4 @@
-"""What expressions look up besides their own columns: joined tables, areas, and the stream's geometry."""
+"""Data that expressions look up besides their columns: joined tables, areas, the stream's geometry."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Resolver:
 
     Args:
         state: The slot's state.
-        spec: The stream's spec, which names its location and says whether it is planar.
+        spec: The stream's spec, which contains the names of its location and whether it is planar.
     """
 
     def __init__(self, state: SlotState, spec: StreamSpec) -> None:
@@ -48,7 +48,7 @@ def apply_definitions(state: SlotState, chunks: Iterable[Chunk]) -> None:
 
 
 def apply_drops(state: SlotState, chunks: Iterable[Chunk]) -> None:
-    """Remove the tables and areas that a batch's chunks drop, after the queries that used them are gone."""
+    """Remove the tables and areas that a batch drops, after the queries that used them are gone."""
     for chunk in chunks:
         if chunk.kind == "table_drop":
             JoinedTables(state).drop(chunk.stream)

@@ -1,7 +1,7 @@
-"""Functions of texts, over whole columns.
+"""Functions of texts over whole columns.
 
-Arrow's functions take one pattern or place for a whole column. Where these differ from row to row, each
-distinct combination of them is applied to its rows.
+Arrow's functions accept one pattern or position for a whole column. If these differ from row to row, each
+distinct combination is applied to its rows.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ import pyarrow.compute
 
 from stqsh.core.conditions.column_functions import Value
 
-pc: Any = pyarrow.compute  # its stubs take no Python values
+pc: Any = pyarrow.compute  # its stubs do not accept Python values
 
 _TEXT = pa.string()
 _BLANK = pa.scalar(" ")
 _FAR = 2**31 - 1
-"""Places beyond this one are behind the end of any text."""
+"""Positions after this one are beyond the end of any text."""
 
 
 def by_setting(value: Value, settings: list[Value], kind: pa.DataType, apply: Callable[..., Value]) -> Value:
-    """Apply a function of a column and of settings that Arrow takes once for a whole column.
+    """Apply a function to a column, with settings of which Arrow accepts only one per column.
 
     Args:
         value: The values.
-        settings: The settings; NULL in one of them gives NULL.
+        settings: The settings; if any of them is NULL, so is the result.
         kind: The type of the result.
-        apply: Takes values, and the settings as Python values, none of them None.
+        apply: Called with values, and with the settings as Python values, none of which is None.
     """
     if all(isinstance(one, pa.Scalar) for one in settings):
         return _applied(value, [one.as_py() for one in settings], kind, apply)

@@ -1,4 +1,4 @@
-"""The times that a condition lets through: an exact range of one comparison, and bounds of any condition."""
+"""The times that a condition allows: an exact range for one comparison, and bounds for any condition."""
 
 from __future__ import annotations
 
@@ -44,26 +44,26 @@ LASTING = (
     FunctionExpr, InExpr, InsideExpr, IsNullExpr, LikeExpr, LiteralExpr, NegativeExpr, NotExpr, OrExpr,
     RegionOfExpr,
 )  # fmt: skip
-"""What has the same value for an event for ever: neither NOW, nor a table, nor a distance from a centre."""
+"""Nodes whose value for an event never changes: neither NOW, nor a table, nor a distance from a centre."""
 
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 _DAY_US = 86_400_000_000
 _YEARS = range(1, 9999)
-"""The years that have a beginning and an end here."""
+"""The years whose beginning and end can be computed here."""
 
 
 class TimeRange(NamedTuple):
-    """Times from `since` on and before `until`, µs."""
+    """Times from `since` to before `until`, µs."""
 
     since: int
     until: int
 
     def within(self, other: TimeRange) -> TimeRange:
-        """Return the times that are in both."""
+        """Return the intersection of both ranges."""
         return TimeRange(max(self.since, other.since), min(self.until, other.until))
 
     def around(self, other: TimeRange) -> TimeRange:
-        """Return the least range that has both."""
+        """Return the smallest range that contains both."""
         return TimeRange(min(self.since, other.since), max(self.until, other.until))
 
 
@@ -71,12 +71,12 @@ EVER = TimeRange(np.iinfo(np.int64).min, np.iinfo(np.int64).max)
 
 
 def exact_range(expr: Expr, time: str, now: int) -> TimeRange | None:
-    """Return the times that a condition lets through, None for one that is no range of times.
+    """Return the times that a condition allows; None for a condition that is not a range of times.
 
     Args:
         expr: the condition.
         time: the column of the time.
-        now: what NOW is, µs.
+        now: the value of NOW, µs.
     """
     match expr:
         case CompareExpr(operator, ColumnExpr(name), other) if name == time and operator in _FLIPPED:
@@ -92,10 +92,10 @@ def exact_range(expr: Expr, time: str, now: int) -> TimeRange | None:
 
 
 def time_bounds(expr: Expr | None, time: str, now: int) -> TimeRange | None:
-    """Return a range that has all times which a condition lets through; None if it does not bound the time.
+    """Return a range that contains all times that a condition allows; None if it does not bound the time.
 
-    The condition may bound the time in parts that AND joins, or in each part that OR joins. The arguments are
-    those of `exact_range`.
+    The condition may bound the time in a part of an AND, or in each part of an OR. The arguments are those of
+    `exact_range`.
     """
     match expr:
         case AndExpr(parts):
@@ -113,7 +113,7 @@ def time_bounds(expr: Expr | None, time: str, now: int) -> TimeRange | None:
 
 
 def _calendar_range(expr: Expr, time: str) -> TimeRange | None:
-    """Return the times of a condition on the date or the year of the time; None for another condition."""
+    """Return the times that a condition on the time's date or year allows; None for another condition."""
     match expr:
         case CompareExpr(operator, FunctionExpr("DATE" | "YEAR", ColumnExpr(name)), LiteralExpr(value)):
             period = _period(value)
@@ -132,7 +132,7 @@ def _calendar_range(expr: Expr, time: str) -> TimeRange | None:
 
 
 def _period(value: object) -> TimeRange | None:
-    """Return the day that a text such as '2025-06-14' names, or the year that a number does."""
+    """Return the day of a text such as '2025-06-14', or the year of a number."""
     if isinstance(value, int) and not isinstance(value, bool) and value in _YEARS:
         begin, end = (datetime(year, 1, 1, tzinfo=UTC) for year in (value, value + 1))
         return TimeRange(_us(begin), _us(end))
@@ -142,7 +142,7 @@ def _period(value: object) -> TimeRange | None:
         day = datetime.strptime(value, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
         return None
-    # DATE writes ten characters, and compares as text.
+    # DATE results have ten characters and are compared as text.
     return TimeRange(_us(day), _us(day) + _DAY_US) if f"{day:%Y-%m-%d}" == value else None
 
 
@@ -151,7 +151,7 @@ def _us(instant: datetime) -> int:
 
 
 def _compared(operator: str, period: TimeRange) -> TimeRange | None:
-    """Return the times that compare so with a period; None for an operator that leaves no range."""
+    """Return the times for which a comparison with a period holds; None for an operator without a range."""
     if operator not in _FLIPPED:
         return None
     since = {"=": period.since, ">": period.until, ">=": period.since}.get(operator, EVER.since)
@@ -160,7 +160,7 @@ def _compared(operator: str, period: TimeRange) -> TimeRange | None:
 
 
 def _instant(expr: Expr, now: int) -> int | None:
-    """Return an instant that is the same for all events, µs; None for anything else."""
+    """Return an instant that is the same for all events, µs; None for any other expression."""
     if not all(isinstance(node, (*LASTING, NowExpr)) for node in find_nodes(expr, ExprBase)):
         return None
     if any(find_nodes(expr, ColumnExpr)) or reads_location(expr):

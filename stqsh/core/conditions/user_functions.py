@@ -1,7 +1,8 @@
-"""Functions that a user has registered: whole columns go in, and a whole column comes out.
+"""Functions that a user has registered: they map whole columns to a whole column.
 
-A value for which a function fails is NULL, whichever values are computed together with it, so that how a run
-is cut never shows, and one record never stops a stream. Failures are counted; who asks for values says them.
+A value for which a function fails is NULL, no matter which values are computed together with it. So the
+division of a run never changes a result, and one record never stops a stream. Failures are counted; the
+caller of the evaluation reports them.
 """
 
 from __future__ import annotations
@@ -26,33 +27,33 @@ _TYPES: dict[str, pa.DataType] = {
     "BOOLEAN": pa.bool_(),
 }
 _KEPT = 64
-_FAILURES = (Exception, SystemExit)  # a function that calls exit() would end the worker in each attempt
-_nulls: Any = pa.nulls  # its stubs know no type that is computed
+_FAILURES = (Exception, SystemExit)  # a function that calls exit() would otherwise end the worker every time
+_nulls: Any = pa.nulls  # its stubs do not accept computed types
 
 Function = Callable[..., Any]
 
 FAILURE = b"failure"
-"""The entry of a schema's metadata that says why functions failed."""
+"""The metadata key of a schema with the reason why functions failed."""
 
 
 class WrongNumberError(ValueError):
-    """A function gives another number of values than there are rows."""
+    """A function returned another number of values than there are rows."""
 
 
 class Failures(NamedTuple):
-    """How often functions failed, and the reason of the first time."""
+    """How often functions failed, and the reason of the first failure."""
 
     times: int = 0
     reason: str = ""
 
     @property
     def text(self) -> str:
-        """The reason, and how often there was one."""
+        """The reason, and how often functions failed."""
         return f"{self.reason}, and {self.times - 1:,} times more" if self.times > 1 else self.reason
 
 
 class _Noted(threading.local):
-    """The failures that are not reported yet."""
+    """The failures that are not yet reported."""
 
     failures = Failures()
 
@@ -68,7 +69,7 @@ def take_failures() -> Failures:
 
 @contextmanager
 def apart() -> Iterator[Callable[[], Failures]]:
-    """Keep the failures of a block apart; what it gives takes them."""
+    """Keep the failures of a block separate; yield a function that takes them."""
     before = take_failures()
     try:
         yield take_failures
@@ -77,7 +78,7 @@ def apart() -> Iterator[Callable[[], Failures]]:
 
 
 def call_function(expr: CallExpr, arguments: list[pa.Array[Any]], rows: int) -> pa.Array[Any]:
-    """Return the values of a function; NULL where it fails.
+    """Return the values of a function; NULL where the function fails.
 
     Args:
         expr: The call.
@@ -99,7 +100,7 @@ def call_function(expr: CallExpr, arguments: list[pa.Array[Any]], rows: int) -> 
 
 @lru_cache(_KEPT)
 def read_function(code: str) -> Function:
-    """Return the function that a code stands for."""
+    """Return the function that is encoded in `code`."""
     function: Function = pickle.loads(base64.b64decode(code))
     return function
 
@@ -123,12 +124,12 @@ def _note(expr: CallExpr, error: BaseException) -> None:
 
 
 def values_of_call(expr: CallExpr, columns: list[pa.Array[Any]], rows: int) -> pa.Array[Any]:
-    """Return what a function gives for columns, (rows,) each.
+    """Return the values that a function returns for columns, (rows,) each.
 
     Raises:
-        Exception: whatever it raises.
-        TypeError: it gives values of another type.
-        WrongNumberError: it gives more or fewer values.
+        Exception: any exception that the function raises.
+        TypeError: the function returns values of another type.
+        WrongNumberError: the function returns more or fewer values.
     """
     given = read_function(expr.code)(*columns)
     column = _column(given)
@@ -141,7 +142,7 @@ def values_of_call(expr: CallExpr, columns: list[pa.Array[Any]], rows: int) -> p
 
 
 def _column(given: Any) -> pa.Array[Any]:
-    """Return an array, a list, or a column of numpy or pandas as an Arrow array without a dictionary."""
+    """Convert an array, a list, or a numpy or pandas column to an Arrow array without a dictionary."""
     if isinstance(given, str | bytes) or not hasattr(given, "__len__"):
         raise TypeError(f"it gave a {type(given).__name__}, and no column")
     if isinstance(given, np.ndarray | list | tuple):
@@ -153,7 +154,7 @@ def _column(given: Any) -> pa.Array[Any]:
 
 
 def _fits(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Return whether values of a type are values of the other one, too."""
+    """Return whether values of a type are also values of the other type."""
     if pa.types.is_null(given):
         return True
     if pa.types.is_string(wanted):
@@ -165,5 +166,5 @@ def _fits(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _shown(column: Any, kind: str) -> Any:
-    """Return an argument as functions see it: instants as timestamps in UTC."""
+    """Return an argument as functions receive it: instants as timestamps in UTC."""
     return column.view(pa.timestamp("us", "UTC")) if kind == "TIMESTAMP" else column

@@ -1,1 +1,1 @@
-"""Numba kernels on plain arrays, one topic for each module; all are compiled by `kernel`."""
+"""Numba kernels on plain arrays, with one topic per module; `kernel` compiles all of them."""

@@ -25,10 +25,10 @@ Flag: TypeAlias = Any
 
 
 def _state_of_sources() -> str:
-    """Return a text that is another one for each state of the kernels' sources; compiled code belongs to it.
+    """Return a text that differs for each state of the kernels' sources; compiled code belongs to it.
 
-    Numba by itself recompiles a kernel when its own file changes, but not when the file of a kernel that it
-    calls does.
+    Numba itself recompiles a kernel when its own file changes, but not when the file of a kernel that it
+    calls changes.
     """
     folder = Path(__file__).parent
     files = [*sorted(folder.rglob("*.py")), folder.parent / "base" / "clock.py"]
@@ -39,7 +39,7 @@ _PACKAGE = Path(__file__).parents[2]
 
 
 class _SharedLocator(UserProvidedCacheLocator):
-    """Find compiled kernels by where their source lies in the package, so that equal checkouts share them."""
+    """Find compiled kernels by their source's path within the package, so that equal checkouts share them."""
 
     @classmethod
     def get_suitable_cache_subpath(cls, py_file: str) -> str:
@@ -54,7 +54,7 @@ class _SharedLocator(UserProvidedCacheLocator):
 
 
 SHIPPED: Path | None = None
-"""The folder of compiled kernels that a wheel brings; None where the user chose the folder of all of them."""
+"""The folder of compiled kernels in a wheel; None if the user chose the folder of all compiled kernels."""
 
 if not numba.config.CACHE_DIR:  # type: ignore[attr-defined]  # set from NUMBA_CACHE_DIR
     _state = _state_of_sources()
@@ -81,8 +81,8 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 def inlined(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` into the kernels that call it.
 
-    This is for functions that inner loops call with arrays: a real call counts references to each array,
-    which takes two atomic operations.
+    Use it for functions that inner loops call with arrays: a real call counts references to each array, which
+    takes two atomic operations.
     """
     return cast(Callable[P, R], numba.njit(nogil=True, error_model="numpy", inline="always")(function))
 

@@ -1,4 +1,4 @@
-"""One batch's effect on a table's objects: versions, events, and the state between any two steps."""
+"""The effect of one batch on a table's objects: versions, events, and the state between any two steps."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class ObjectPlaces(NamedTuple):
 class VersionNumbers(NamedTuple):
     """The numbering of versions: each object as stored before the batch, then each row of the batch.
 
-    Updates show a version, or the number of all versions plus an object, of which only the key is known.
+    An update shows a version; or the number of all versions plus an object, if only the object's key is
+    known.
 
     Attributes:
         objects: The number of objects.
@@ -57,20 +58,20 @@ class VersionNumbers(NamedTuple):
         return self.objects + len(self.row_objects)
 
     def objects_of(self, versions: Array) -> Array:
-        """Return the object of each version, which is not -1; int32 (n,)."""
+        """Return the object of each version, int32 (n,); no version is -1."""
         if not len(self.row_objects):
             return versions.astype(np.int32)
         rows = np.maximum(versions - self.objects, 0)
         return np.where(versions < self.objects, versions, self.row_objects[rows]).astype(np.int32)
 
     def shown_objects(self, shown: Array) -> Array:
-        """Return the object of each value that updates show; int32 (n,)."""
+        """Return the object of each value that updates show, int32 (n,)."""
         is_key = shown >= self.versions
         known = self.objects_of(np.where(is_key, 0, shown))
         return np.where(is_key, shown - self.versions, known).astype(np.int32)
 
     def have_departed(self, versions: Array) -> Array:
-        """Return whether versions are records with which objects depart to other slots; bool (n,)."""
+        """Return whether versions are records with which objects depart to other slots, bool (n,)."""
         if not len(self.roles):
             return np.zeros(len(versions), np.bool_)
         row = np.maximum(versions - self.objects, 0)
@@ -78,7 +79,7 @@ class VersionNumbers(NamedTuple):
         return departed
 
     def or_keys(self, versions: Array, objects: Array) -> Array:
-        """Return what to show of objects: their versions, or the key alone where it is -1; int64 (n,)."""
+        """Return what to show of objects, int64 (n,): their versions, or the key alone if a version is -1."""
         return np.where(versions < 0, np.int64(self.versions) + objects, versions)
 
 
@@ -86,10 +87,10 @@ class Removals(NamedTuple):
     """Objects that are removed within the batch, regardless of their rows.
 
     Attributes:
-        since: The step from which on each version is gone, int64 (versions,), NEVER for most; None if all
-            stay.
-        why: The reason for each object, int8 (objects,), a position in `stqsh.spec.chunk.WHY`; None if it
-            left.
+        since: The step from which each version is removed, int64 (versions,), NEVER for most; None if all
+            objects stay.
+        why: The reason for each object, int8 (objects,), a position in `stqsh.spec.chunk.WHY`; None if the
+            reason is that it left.
     """
 
     since: Array | None = None
@@ -97,7 +98,7 @@ class Removals(NamedTuple):
 
     @staticmethod
     def of_departures(rows: BatchRows, numbers: VersionNumbers) -> Removals:
-        """Return from when on the records with which objects depart to other slots are not here."""
+        """Return from which step the records with which objects depart to other slots are removed."""
         departed = np.flatnonzero(rows.roles == RecordRole.DEPARTED)
         if not len(departed):
             return Removals()
@@ -106,7 +107,7 @@ class Removals(NamedTuple):
         return Removals(since)
 
     def cover(self, versions: Array, steps: Any) -> Array:
-        """Return whether versions are gone, each at its own step or all at one; bool (n,)."""
+        """Return whether versions are removed, each at its own step or all at one step; bool (n,)."""
         if self.since is None or not len(self.since):
             return np.zeros(len(versions), np.bool_)
         removed: Array = (versions >= 0) & (self.since[versions] <= steps)
@@ -142,7 +143,7 @@ class VersionChanges(NamedTuple):
         return VersionChanges(codes, events.obj[at], events.step[at], events.new[at], base, span)
 
     def latest(self, objects: Array, steps: Array, before: Array) -> Array:
-        """Return the version of each object after its own step; `before` are those before the batch."""
+        """Return the version of each object after its own step; `before`: those before the batch."""
         if not len(self.codes):
             return before
         sought = objects.astype(np.int64) * self.span + (steps - self.base)
@@ -152,7 +153,7 @@ class VersionChanges(NamedTuple):
 
 
 class BatchObjects:
-    """A batch's rows over a table that still holds the state before the batch, until `finish`.
+    """A batch's rows over a table, which still holds the state before the batch until `finish`.
 
     Attributes:
         stored: The objects as stored before the batch.
@@ -183,7 +184,7 @@ class BatchObjects:
         return build(self.accepted, self.rows.arrays, self.rows.roles, self.stored, self.timing)
 
     def set_course(self, accepted: AcceptedRows, events: Transitions, removals: Removals) -> None:
-        """Set the events of the batch, in which objects were removed.
+        """Set the events of the batch, from which objects were removed.
 
         Args:
             accepted: The outcome of each row.
@@ -196,8 +197,8 @@ class BatchObjects:
     def reasons(self, versions: Array, objects: Array, steps: Array) -> tuple[Array, Array]:
         """Return why objects with these versions after these steps left, int8 (n,), and what to show, (n,).
 
-        An update shows the version itself. An object without a record (version -1) has been forgotten: it
-        left, and only its key can be shown. The reasons of removed objects are included.
+        An update shows the version itself. An object without a record (version -1) has been forgotten: its
+        reason is that it left, and only its key can be shown. The reasons of removed objects are included.
         """
         if not self.table.spec.is_significant:
             return reasons(versions, steps, self.sources, self.timing), versions.astype(np.int64)
@@ -229,7 +230,7 @@ class BatchObjects:
             x, y = places_at(versions, step, self.rows.arrays, self.stored, self.timing)
             removed = self.removals.cover(versions, step)
             x[removed] = y[removed] = np.nan
-            self._places = {step: ObjectPlaces(versions, x, y)}  # one is enough, as callers go step by step
+            self._places = {step: ObjectPlaces(versions, x, y)}  # one is enough: callers go step by step
         return self._places[step]
 
     def versions_after(self, objects: Array, steps: Array) -> Array:
@@ -250,20 +251,21 @@ class BatchObjects:
         return x, y
 
     def places_of(self, objects: Array, steps: Array) -> tuple[Array, Array]:
-        """Return what `places` does, and NaN for an object of -1."""
+        """Return the places of `places`, with NaN for an object of -1."""
         x, y = (np.full(len(objects), np.nan) for _ in range(2))
         known = np.flatnonzero(objects >= 0)
         x[known], y[known] = self.places(objects[known], steps[known])
         return x, y
 
     def versions_elsewhere(self, shown: Array, op: Array, steps: Array) -> Array:
-        """Return the version that another slot has of each object that crosses, -1 where none does.
+        """Return the version that another slot has of each object that crosses; -1 if no slot has one.
 
-        An object that leaves this slot has its new record there, and one that comes had the one before it.
+        For an object that leaves this slot, the other slot has its new record; for an object that arrives,
+        the other slot had the record before.
 
         Args:
-            shown: What updates show of objects, (n,).
-            op: 1 for objects that come, -1 for those that leave, int8 (n,).
+            shown: The values that updates show, (n,).
+            op: 1 for objects that enter, -1 for objects that leave, int8 (n,).
             steps: The steps, int64 (n,).
 
         Returns:
@@ -290,7 +292,7 @@ class BatchObjects:
         return found
 
     def finish(self) -> None:
-        """Store each object's last row, and forget those that departed.
+        """Store each object's last row, and forget the objects that departed.
 
         Versions and places are no longer valid afterwards.
         """
@@ -308,7 +310,7 @@ def arrivals_at(objects: BatchObjects, step: int, among: Array | None = None) ->
     Args:
         objects: The objects.
         step: The step.
-        among: Only these objects, int32, ascending; all if None.
+        among: Only these objects, int32, ascending; None for all objects.
     """
     versions, x, y = objects.at(step)
     there = np.flatnonzero(~np.isnan(x)).astype(np.int32) if among is None else among[~np.isnan(x[among])]
@@ -331,11 +333,11 @@ def by_step(events: Transitions, order: Array | slice) -> Transitions:
 
 
 def joined(events: Transitions, more: Transitions) -> Transitions:
-    """Return two tables of events as one."""
+    """Return the concatenation of two tables of events."""
     return Transitions(*(np.concatenate(pair) for pair in zip(events, more, strict=True)))
 
 
 def silent_from(ts: Array, timing: BatchTiming) -> Array:
-    """Return the steps from which records of times ts, int64 µs (n,), are out of date; int64 (n,)."""
+    """Return the steps from which records with times ts, int64 µs (n,), are out of date; int64 (n,)."""
     steps: Array = (ts + timing.report) // timing.tick - timing.base + 2
     return steps

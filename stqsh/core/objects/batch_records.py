@@ -1,4 +1,4 @@
-"""The records of one object in a batch, one by one: also those that another one replaces in the same step."""
+"""The records of one object in a batch, one by one, including those that are replaced in the same step."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ class BatchRecords:
         return ObjectRecords(version, step, located, before, was)
 
     def departures(self, obj: int, records: ObjectRecords) -> Array:
-        """Return the steps, int64 (n,), at which an object leaves other than by one of its records.
+        """Return the steps, int64 (n,), at which an object leaves for another reason than one of its records.
 
-        It is silent, or its last record is too old.
+        The object becomes silent, or its last record is too old.
         """
         objects = self._objects
         events = objects.events.step[objects.events.obj == obj]
@@ -77,7 +77,7 @@ class BatchRecords:
         return left
 
     def elsewhere(self, obj: int) -> Array:
-        """Return the versions that an object had on another slot before it came here, int32, by step."""
+        """Return the versions that an object had on another slot before it arrived here, int32, by step."""
         rows = self._rows(obj, RecordRole.PREVIOUS)
         versions: Array = (self._objects.numbers.objects + rows).astype(np.int32)
         return versions
@@ -91,7 +91,7 @@ class BatchRecords:
         return objects
 
     def _rows(self, obj: int, role: RecordRole) -> Array:
-        """Return the rows of an object in a role, ascending."""
+        """Return the rows of an object with a role, ascending."""
         found: Array = np.flatnonzero(self._arrays.obj == obj)
         if not len(self._roles):
             return found if role == RecordRole.REGULAR else found[:0]

@@ -1,4 +1,4 @@
-"""Columns of objects as they are stored, without the rows of a batch."""
+"""Read columns of objects as stored, without the rows of a batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stqsh.core.state.columns import StoredColumn, as_arrow
 def read_column(columns: StoredColumns, name: str, objects: Array | slice) -> pa.Array[Any]:
     """Return a column of objects, int32 (n,), in its Arrow type.
 
-    Of a slice of them it may be a view, which is valid until the state changes.
+    For a slice the result may be a view, which is valid until the state changes.
     """
     kind = columns.types[name]
     values, nulls = _stored(columns[name], objects)
@@ -29,9 +29,9 @@ def read_column(columns: StoredColumns, name: str, objects: Array | slice) -> pa
 
 
 def read_coded(columns: StoredColumns, name: str, objects: Array | slice) -> pa.Array[Any]:
-    """Return what `read_column` does; texts as a dictionary, all of whose entries occur.
+    """Return a column like `read_column`; texts are a dictionary whose entries all occur.
 
-    To number the codes of texts takes an array as long as the stream's dictionary.
+    Numbering the codes of texts takes an array as long as the stream's dictionary.
     """
     if columns.stored_type(name) != "STRING":
         return read_column(columns, name, objects)
@@ -49,7 +49,7 @@ def read_coded(columns: StoredColumns, name: str, objects: Array | slice) -> pa.
 
 
 def _stored(column: StoredColumn, objects: Array | slice) -> tuple[Array, Array | None]:
-    """Return values of objects, and which are null; None if none is."""
+    """Return the values of objects, and which are null; None instead if no value is null."""
     if isinstance(objects, slice):
         valid = column.valid[objects]
         return column.values[objects], None if valid.all() else ~valid

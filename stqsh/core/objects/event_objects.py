@@ -1,9 +1,9 @@
-"""Event streams: every record is an object of its own, kept for KEEP and then removed.
+"""Event streams: every record is a separate object, which is kept for KEEP and then removed.
 
-Objects are indices as everywhere, so the code for moving objects also applies to events. Two things differ:
-keys do not identify objects, as a key may be reused once its event has expired; and indices change when
-expired events are removed. A table that keeps indices of objects across batches declares that they refer to
-objects, see `stqsh.core.state.table`; nothing else is required.
+Objects are indices as for moving streams, so the code for moving objects also applies to events. Two things
+differ: keys do not identify objects, because a key may be reused once its event has expired; and indices
+change when expired events are removed. A table that keeps object indices across batches must declare that
+they refer to objects, see `stqsh.core.state.table`; nothing else is required.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from stqsh.spec.stream import StreamSpec
 
 _MINUTE, _HOUR = 60_000_000, 3_600_000_000
 _SPARE = 1024
-"""The most expired events before the table is compacted."""
+"""The most expired events that may exist before the table is compacted."""
 
 LET_GO = "let_go"
-"""The entry of the header that says how many events of each stream the slot has given to its archive."""
+"""The entry of the header with the number of events of each stream that the slot has moved to its archive."""
 
 RENUMBERED = "renumbered"
-"""The entry of the header that says how often the objects of each stream got other numbers."""
+"""The entry of the header that counts how often the objects of each stream were renumbered."""
 
 
 class EventKeyColumn:
@@ -56,7 +56,7 @@ class EventKeyColumn:
         return self._state.array(self._name)
 
     def intern(self, keys: pa.Array[Any], hashes: Array | None = None) -> npt.NDArray[np.int32]:
-        """Make each key a new object, and return their indices, int32 (n,), ascending."""
+        """Create a new object for each key, and return their indices, int32 (n,), ascending."""
         before = len(self)
         text = self._kind == "STRING"
         values = self._pool.intern(keys, hashes) if text else keys.to_numpy(zero_copy_only=False)
@@ -64,15 +64,15 @@ class EventKeyColumn:
         return np.arange(before, len(self), dtype=np.int32)
 
     def find(self, keys: pa.Array[Any]) -> npt.NDArray[np.int32]:
-        """Return the latest event with each key, expired or not, int32 (n,); -1 if none is stored.
+        """Return the latest event with each key, expired or not, int32 (n,); -1 if no event is stored.
 
-        Reads all events once.
+        This reads all events once.
         """
         sought = self._pool.find(keys) if self._kind == "STRING" else keys.to_numpy(zero_copy_only=False)
         distinct, position = np.unique(sought, return_inverse=True)
         at = np.flatnonzero(np.isin(self._values, distinct))
         latest = np.full(len(distinct), -1, np.int32)
-        latest[np.searchsorted(distinct, self._values[at])] = at  # ascending: the last of equal keys stays
+        latest[np.searchsorted(distinct, self._values[at])] = at  # ascending: the last of equal keys remains
         return latest[position]
 
     def take(self, objects: Array, kind: pa.DataType) -> pa.Array[Any]:
@@ -82,10 +82,10 @@ class EventKeyColumn:
 
 
 def forget_expired(state: SlotState, stream: int, timing: BatchTiming) -> int:
-    """Forget expired events once they are more than half of those stored; return how many are not expired.
+    """Forget expired events once they are more than half of all; return how many have not expired.
 
-    The cost is one pass over all times for each batch. Making room copies each event that stays, and as many
-    have been removed.
+    Each batch costs one pass over all times. Removing events copies the events that stay, and at least as
+    many are removed.
     """
     if timing.report < 0:
         return len(state.array(f"s{stream}/objects/ts"))
@@ -99,21 +99,21 @@ def forget_expired(state: SlotState, stream: int, timing: BatchTiming) -> int:
 
 
 def count_kept(state: SlotState, stream: int, timing: BatchTiming) -> int:
-    """Return how many events are not expired."""
+    """Return how many events have not expired."""
     return int(np.count_nonzero(_kept(state, stream, timing)))
 
 
 def _kept(state: SlotState, stream: int, timing: BatchTiming) -> Array:
-    """Return which events are not expired, bool (n,)."""
+    """Return which events have not expired, bool (n,)."""
     kept: Array = state.array(f"s{stream}/objects/ts") >= timing.at(timing.last) - timing.report
     return kept
 
 
 def let_go(state: SlotState, stream: int, timing: BatchTiming, *, at_once: bool) -> Array:
-    """Return which events an archive takes now, bool (n,): expired ones that nothing refers to.
+    """Return which events move to an archive now, bool (n,): expired events that nothing refers to.
 
-    Letting go costs a pass over all events. So it waits for the end of a minute, and then until a sixteenth
-    of the events has expired or an hour ends, unless it has to be `at_once`.
+    Moving events costs a pass over all events. So unless `at_once`, it waits for the end of a minute in which
+    more than a sixteenth of the events has expired, or for the end of an hour.
     """
     expired = ~_kept(state, stream, timing)
     minute, hour = (_ends(timing, length) for length in (_MINUTE, _HOUR))
@@ -123,12 +123,12 @@ def let_go(state: SlotState, stream: int, timing: BatchTiming, *, at_once: bool)
 
 
 def count_let_go(state: SlotState, stream: int, count: int) -> None:
-    """Count events that go to the archive."""
+    """Count events that move to the archive."""
     state.entry(LET_GO)[str(stream)] = let_go_so_far(state, stream) + count
 
 
 def let_go_so_far(state: SlotState, stream: int) -> int:
-    """Return how many events of a stream a slot has given to the archive so far."""
+    """Return how many events of a stream a slot has moved to the archive so far."""
     return int(state.header.get(LET_GO, {}).get(str(stream), 0))
 
 
@@ -147,7 +147,7 @@ def _is_worth_it(count: int, left: int) -> bool:
 
 
 def times_renumbered(state: SlotState, stream: int) -> int:
-    """Return how often the objects of a stream got other numbers; until the next time they keep theirs."""
+    """Return how often the objects of a stream were renumbered; numbers are stable while this is constant."""
     return int(state.header.get(RENUMBERED, {}).get(str(stream), 0))
 
 
@@ -158,7 +158,7 @@ def make_room(state: SlotState, stream: int, stay: Array) -> None:
     own, keys = f"s{stream}/objects/", f"s{stream}/objects/keys"
     if f"{keys}/table" in state:
         Interner(state, keys).keep(np.flatnonzero(stay))
-    kept = as_run(np.flatnonzero(stay))  # mostly the last ones
+    kept = as_run(np.flatnonzero(stay))  # usually the last objects
     for name in state.names(own):
         if not name.startswith(f"{keys}/"):
             state.shrink(name, state.array(name)[kept])

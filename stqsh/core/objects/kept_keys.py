@@ -1,4 +1,4 @@
-"""The kept keys of an event stream, of which each counts once."""
+"""The kept keys of an event stream; of the records with a kept key only the first counts."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from stqsh.spec.stream import StreamSpec
 _NEVER = np.iinfo(np.int64).min
 
 LATEST = "latest"
-"""The column of a handed-over key's latest time, µs."""
+"""The column with the latest time of a key that is handed over, µs."""
 
 _FORGET_KEYS = 1 << 20
-"""Keys that are no longer kept are forgotten once there are this many, and half of them are not kept."""
+"""Keys that are no longer kept are forgotten once there are this many keys, half of which are not kept."""
 
 
 class _KeyTimes(StateTable):
-    """The latest time accepted of each key, µs."""
+    """The latest accepted time of each key, µs."""
 
     latest = ArraySpec(np.int64)
 
@@ -36,13 +36,14 @@ class _KeyTimes(StateTable):
 class KeptEventKeys:
     """The kept keys of an event stream; the first of several records with the same key stays.
 
-    A record is a duplicate if an accepted one of its key is kept at the start of the record's tick, that is,
-    not older than `KEEP` then (language.md). With `KEEP NONE`, an accepted one is kept during its own tick.
+    A record is a duplicate if an accepted record of its key is still kept at the start of the record's tick,
+    that is, if it is not older than `KEEP` then (language.md). With `KEEP NONE`, an accepted record is kept
+    during its own tick.
 
     Args:
-        state: Where the keys are.
-        prefix: The beginning of the names of their arrays.
-        keep_us: How long an event stays, µs; None for ever, 0 with `KEEP NONE`.
+        state: The state that contains the keys.
+        prefix: The prefix of the names of the keys' arrays.
+        keep_us: How long an event is kept, µs; None for ever, 0 with `KEEP NONE`.
     """
 
     def __init__(self, state: SlotState, prefix: str, keep_us: int | None) -> None:
@@ -62,13 +63,13 @@ class KeptEventKeys:
     def duplicates(
         self, keys: pa.Array[Any], times: Array, begins: Array, hashes: Array | None = None
     ) -> npt.NDArray[np.bool_]:
-        """Mark the duplicates among records (n,), which come in replay order over all calls.
+        """Mark the duplicates among records, (n,); records must be in replay order over all calls.
 
         Args:
-            keys: As stored.
-            times: Their times, int64 µs.
-            begins: The starts of the ticks in which they come, int64 µs.
-            hashes: The hashes of the keys, if they are known.
+            keys: The records' keys, as stored.
+            times: The records' times, int64 µs.
+            begins: The starts of the ticks in which the records arrive, int64 µs.
+            hashes: The hashes of the keys, if known.
         """
         places, known = self._keys.intern(keys, hashes), len(self._times)
         self._times.resize(len(self._keys))
@@ -95,13 +96,13 @@ class KeptEventKeys:
         return pa.RecordBatch.from_arrays([keys, pa.array(self._times.latest)], [spec.key, LATEST])
 
     def add(self, content: pa.RecordBatch) -> None:
-        """Add keys that are not known yet, as `content` returns them."""
+        """Add keys that are not yet known, as returned by `content`."""
         places = self._keys.intern(content.column(0))
         self._times.resize(len(self._keys))
         self._times.latest[places] = content.column(LATEST).to_numpy()
 
     def _forget(self, kept_from: int) -> None:
-        """Forget the keys whose records are older than a time, if they are many."""
+        """Forget the keys whose records are older than a time, if there are many."""
         kept = self._times.latest >= kept_from
         if 2 * np.count_nonzero(kept) < len(kept):
             self._keys.keep(np.flatnonzero(kept))

@@ -27,7 +27,7 @@ class ObjectTable:
     """Last records by key, or events.
 
     Arrays below `prefix`: keys/… (an interner; for events an `EventKeyColumn`), x, y float64 (NaN: empty
-    location), ts int64 µs, known bool, for events arrived int64, and for each further column i: c{i} values,
+    location), ts int64 µs, known bool, arrived int64 for events, and for each further column i: c{i} values,
     v{i} bool. With `columns=False` only places and times are kept by key, as for focal objects of other
     slots.
 
@@ -58,14 +58,14 @@ class ObjectTable:
         return self.columns.stored
 
     def intern(self, keys: pa.Array[Any], hashes: Array | None = None) -> npt.NDArray[np.int32]:
-        """Return the object of each key; new keys, and all keys of events, become new objects."""
+        """Return the object of each key; new keys, and all keys of events, create new objects."""
         found = self.keys.intern(keys, hashes)
         if len(self.keys) > len(self):
             self.columns.resize(len(self.keys))
         return found
 
     def find(self, key: Any) -> Array:
-        """Return the object with a key, known or not; int32 (0,) or (1,)."""
+        """Return the object with a key, whether or not it has a record; int32 (0,) or (1,)."""
         found = self.keys.find(pa.array([key], self.key_type))
         return found[found >= 0]
 
@@ -86,7 +86,7 @@ class ObjectTable:
         return BatchRows(arrays, keys, self.columns.encode(batch), frozen(roles))
 
     def forget(self, objects: Array) -> None:
-        """Forget the records of objects, int32 (n,); their keys stay."""
+        """Forget the records of objects, int32 (n,); their keys remain."""
         self.stored.known[objects] = False
 
     def rows(self, objects: Array) -> pa.RecordBatch:
@@ -97,7 +97,8 @@ class ObjectTable:
     def show(self, name: str, rows: BatchRows, versions: Array, objects: Array) -> pa.Array[Any]:
         """Return a declared column of some versions in its Arrow type; null where a version is -1.
 
-        Keys are shown for all objects. `versions` and `objects`, the object of each version, are int32 (n,).
+        The key column is shown for all objects. `versions`, and `objects` (the object of each version), are
+        int32 (n,).
         """
         if name == self.spec.key:
             return self.show_keys(objects)
@@ -108,9 +109,9 @@ class ObjectTable:
         return self.show_keys(objects) if name == self.spec.key else read_column(self.columns, name, objects)
 
     def view(self, name: str, objects: Array, *, coded: bool = False) -> pa.Array[Any]:
-        """Return what `read` does, without a copy where there need not be one: until the state changes.
+        """Return a column like `read`, without a copy where possible.
 
-        With `coded` the result may be a dictionary.
+        A view is valid until the state changes. With `coded` the result may be a dictionary.
         """
         if name == self.spec.key:
             return self.show_keys(objects)

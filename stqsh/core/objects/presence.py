@@ -1,10 +1,11 @@
-"""Counts of objects by cell on a slot, so that snapshots pass over slots with nothing in their region.
+"""Counts of objects by cell on a slot, so that snapshots skip slots without objects in their region.
 
-This is the metadata of CheetahGIS (section V-C). There counts reach the index with a delay, and may be wrong
-until then. Here they are part of a slot's state after each batch, and never too low: where a count is 0 there
-is no object, so no answer depends on them. Each place that a record brings is counted at once (accumulative).
-What has left, expired or moved stays counted until there were as many records as there are objects. Then all
-is counted again (periodic), over a grid for where objects are now. So a record is counted about twice.
+This is the metadata of CheetahGIS (section V-C). There, counts reach the index with a delay and may be wrong
+until then. Here, counts are part of a slot's state after each batch, and are never too low: a cell with count
+0 has no object, so answers do not depend on counts. The place of each record is counted at once
+(accumulative). Objects that left, expired or moved stay counted until there were as many records as there are
+objects; then all objects are counted again (periodic), over a grid laid for their current places. So each
+record is counted about twice.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.chunk import RecordRole
 
 SIDE = 64
-"""Cells a side."""
+"""The number of cells per side."""
 _FEW = 256
-"""Fewer objects than this are counted again after so many records."""
+"""Objects are counted again after at least this many records, however few the objects are."""
 _SAMPLE = 1024
-"""The most objects by whose places a grid is laid."""
+"""The most objects whose places determine a grid."""
 _OUTSIDE = 0.01
-"""The share of them that may be beyond each side of it: those count to the cells at the border."""
+"""The share of these objects that may be outside the grid on each side; they count in border cells."""
 
 
 def count_presence(state: SlotState, stream: int, objects: BatchObjects) -> None:
-    """Count the places of a batch's records, after these are stored."""
+    """Count the places of a batch's records, after the records are stored."""
     rows = objects.rows
     counts, frame, noted = (f"s{stream}/presence/{name}" for name in ("counts", "frame", "noted"))
     if counts in state:
@@ -49,7 +50,7 @@ def count_presence(state: SlotState, stream: int, objects: BatchObjects) -> None
     _count(stored.x, stored.y, stored.known, laid, every)
     for name, values in ((counts, every), (frame, laid), (noted, np.zeros(1, np.int64))):
         if name in state:
-            state.array(name)[:] = values  # in place: a new file would be made for a new array
+            state.array(name)[:] = values  # in place, because a new array would create a new file
         else:
             state.replace(name, values)
 
@@ -69,10 +70,10 @@ class CountedCell(NamedTuple):
     """A cell of a slot's grid that has objects.
 
     Attributes:
-        place: Its number in the grid, row by row.
-        bounds: x1, y1, x2, y2; None where it is open, as a cell at the border has all that lies beyond.
-        objects: How many there are at most.
-        noted: The records since all objects were counted: how fresh the count is.
+        place: The number of the cell in the grid, row by row.
+        bounds: x1, y1, x2, y2; None on an open side, because a border cell contains everything beyond it.
+        objects: The most objects that the cell may have.
+        noted: The number of records since all objects were counted, which shows how fresh the count is.
     """
 
     place: int

@@ -1,4 +1,4 @@
-"""Rows of a record batch in the place of a stream's stored objects, so that snapshots can ask them."""
+"""Rows of a record batch in place of a stream's stored objects, so that snapshots can query them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from stqsh.spec.stream import StreamSpec
 
 
 class RowTable:
-    """The rows of a batch, each an object by its number, int32.
+    """The rows of a batch; each row is an object, whose number is the row's, int32.
 
     Args:
-        spec: the names of the columns and of their roles; `x` and `y` are empty where rows have no places.
-        rows: a batch with the columns of `spec`, and its key, whose values differ.
-        nowhere: the place of a row without one: NaN, with which it is no member of any query, or infinity,
-            which is in no region.
-        is_timed: whether the times of rows matter; they are 0 otherwise.
+        spec: the names of the columns and their roles; `x` and `y` are empty if rows have no places.
+        rows: a batch with the columns of `spec` and its key, whose values are distinct.
+        nowhere: the coordinate of a row without a place: NaN, with which it is a member of no query, or
+            infinity, which is in no region.
+        is_timed: whether the times of rows matter; otherwise they are 0.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class RowTable:
         return StoredArrays(x, y, self._times(), np.ones(len(self), np.bool_))
 
     def view(self, name: str, objects: Array, *, coded: bool = False) -> pa.Array[Any]:
-        """Return a column of some rows; with `coded` texts are a dictionary, as those of slots are."""
+        """Return a column of some rows; with `coded` texts are a dictionary, as on slots."""
         column, places = self._rows.column(name), as_run(objects)
         if isinstance(places, slice):
             found = column.slice(places.start, places.stop - places.start)

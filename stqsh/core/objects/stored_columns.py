@@ -1,4 +1,4 @@
-"""The stored columns of a stream's objects on a slot, and the rows of a batch beside them."""
+"""The stored columns of a stream's objects on a slot, combined with the rows of a batch."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from stqsh.spec.stream import ARRIVED, StreamSpec
 
 
 def as_run(numbers: Array) -> Array | slice:
-    """Return consecutive numbers, as those of new events, as a slice, which is faster to index by."""
+    """Return consecutive numbers, such as those of new events, as a slice, which indexes faster."""
     if len(numbers) and numbers[-1] - numbers[0] + 1 == len(numbers) and are_consecutive(frozen(numbers)):
         return slice(int(numbers[0]), int(numbers[-1]) + 1)
     return numbers
 
 
 class _StoredRecords(StateTable):
-    """The last record of each object, without its key; the other declared columns are added at run time."""
+    """The last record of each object, without its key; the further declared columns are added at run time."""
 
     x = ArraySpec(np.float64)
     y = ArraySpec(np.float64)
@@ -37,7 +37,7 @@ class _StoredRecords(StateTable):
 
 
 class _StoredEvents(_StoredRecords):
-    """Events, without their keys; `arrived` is 0 for those that an older version of stqsh stored."""
+    """Events, without their keys; `arrived` is 0 for events that an older version of stqsh stored."""
 
     arrived = ArraySpec(np.int64)
 
@@ -47,7 +47,7 @@ class BatchRows:
     """A batch's rows: the input of kernels, the keys, and the other declared columns by name.
 
     Attributes:
-        roles: a `RecordRole` for each row, int8 (rows,); empty where no objects cross from slot to slot.
+        roles: the `RecordRole` of each row, int8 (rows,); empty if no object crosses from slot to slot.
     """
 
     arrays: RowArrays
@@ -60,16 +60,16 @@ class BatchRows:
 
     @property
     def reported(self) -> int:
-        """The number of records that are the slot's own, rather than those of objects on other slots."""
+        """The number of the slot's own records, without those of objects on other slots."""
         return len(self) - int(np.isin(self.roles, (RecordRole.DEPARTED, RecordRole.PREVIOUS)).sum())
 
 
 class StoredColumns:
-    """The declared columns of objects other than the key; without further ones only places and times.
+    """The declared columns of objects except the key; with `further=False`, only places and times.
 
     Attributes:
         types: The type of each declared column.
-        names: The further columns, and their numbers.
+        names: The further columns by name, with their numbers.
         pool: The strings of the stream.
     """
 
@@ -105,7 +105,7 @@ class StoredColumns:
         return {name: self.types[name] for name in self.names}
 
     def stored_type(self, name: str) -> str | None:
-        """Return the type of a further column; None for one that is not stored as such."""
+        """Return the type of a further column; None if the column is not stored as such."""
         return self.types[name] if name in self.names else None
 
     def resize(self, count: int) -> None:
@@ -124,14 +124,14 @@ class StoredColumns:
         return self.stored.ts if name == self._spec.time else self[name].values
 
     def encode(self, batch: pa.RecordBatch | None) -> dict[str, StoredColumn]:
-        """Return the further columns of a batch, empty ones of None, by name."""
+        """Return the further columns of a batch by name; empty columns for None."""
         if batch is None:
             columns = {name: self[name] for name in self.names}
             return {name: StoredColumn(one.values[:0], one.valid[:0]) for name, one in columns.items()}
         return {name: encode(batch.column(name), self.types[name], self.pool) for name in self.names}
 
     def store(self, rows: BatchRows, final: Array) -> None:
-        """Store the rows at the positions in `final`, ascending and at most one for each object."""
+        """Store the rows at the positions `final`, ascending, with at most one row per object."""
         source, stored = rows.arrays, self.stored
         at, row = as_run(source.obj[final]), as_run(final)
         stored.x[at], stored.y[at], stored.ts[at] = source.x[row], source.y[row], source.ts[row]
@@ -156,7 +156,7 @@ class StoredColumns:
         return decode(column, kind, self.pool.strings())
 
     def show_coded(self, name: str, rows: BatchRows, versions: Array) -> pa.Array[Any] | None:
-        """Return a column of texts as a dictionary, with an entry for NULL; None for another column."""
+        """Return a column of texts as a dictionary, with an entry for NULL; None for other columns."""
         if name not in self.names or self.types[name] != "STRING":
             return None
         column, texts = pick(self[name], rows.columns[name], versions), self.pool.strings()

@@ -1,15 +1,16 @@
 """The objects that load shedding dropped: SOLE's shadow table (section 6.5).
 
-SOLE's table has identifiers only. Here a row also has the object's last place, so that a query's dropped
-objects are counted as it moves; the step in which the object falls silent, so that it is not counted forever;
-and the number of queries that need it, so that the histogram S covers dropped objects too. The identifier is
-a hash: a row takes 29 bytes for any key, and no text is kept for it.
+SOLE's table contains only identifiers. Here a row also contains the object's last place, so that a query's
+dropped objects are counted as the query moves; the step in which the object becomes silent, so that it is not
+counted for ever; and the number of queries that need it, so that the histogram S covers dropped objects, too.
+The identifier is a hash: a row takes 29 bytes for any key, and stores no text.
 
-If the keys of two objects have the same hash, and one is dropped while the other reports, that report removes
-the row of the first. Each query that lacks the first then counts one dropped object too few until the first
-reports again, which is at most REPORT EVERY. Its accuracy is reported too high by that one object, and it may
-lose one object more than its minimum allows; rows have no other effect. With 64 bits, the probability that
-this happens to any of a million dropped objects among a million that report is 1 : 18 million.
+Suppose the keys of two objects have the same hash, and one object is dropped while the other reports. The
+report then removes the row of the dropped object. Each query that lacks this object counts one dropped object
+too few until the object reports again, which is after REPORT EVERY at the latest. The query's reported
+accuracy is too high by that one object, and it may lose one object more than its minimum allows; rows have no
+other effect. With 64 bits, the probability that this happens to any of a million dropped objects among a
+million that report is 1 : 18 million.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from stqsh.core.state.table import ArraySpec, StateTable
 from stqsh.spec.stream import StreamSpec
 
 MOST = 64
-"""The end of the histogram S: objects with this many references or more are counted together."""
+"""The end of the histogram S: objects with at least this many references are counted together."""
 
 
 def dropped_count(state: SlotState, stream: int) -> int:
@@ -45,13 +46,13 @@ def dropped_references(state: SlotState, stream: int) -> Array:
 
 
 class DroppedObjects(StateTable):
-    """Dropped objects, each once, in ascending order of hash."""
+    """Dropped objects, in ascending order of hash, without repeats."""
 
     hash = ArraySpec(np.uint64)  # `hash_keys` of the key
     x = ArraySpec(np.float64)
     y = ArraySpec(np.float64)
     end = ArraySpec(np.uint32)  # the step from which on the object is silent, modulo 2**32
-    refs = ArraySpec(np.uint8)  # in how many queries' extended regions it is, `MOST` for more
+    refs = ArraySpec(np.uint8)  # the number of queries whose extended regions contain it, at most `MOST`
 
     def __init__(self, state: SlotState, spec: StreamSpec) -> None:
         super().__init__(state, f"s{spec.id}/shadow")
@@ -69,7 +70,7 @@ class DroppedObjects(StateTable):
 
         Args:
             keys: Their keys.
-            what: Their places x and y, the steps from which on they are silent, and their references.
+            what: The places x and y, the steps from which the objects are silent, and their references.
         """
         hashes = hash_keys(keys)
         order = np.argsort(hashes, kind="stable")
@@ -90,14 +91,13 @@ class DroppedObjects(StateTable):
     def connected(self, timing: BatchTiming) -> Array:
         """Return which objects have reported within REPORT EVERY of the last step; bool (n,).
 
-        Rows are removed in the step in which their objects fall silent, so that ends modulo 2**32 are
-        unambiguous.
+        A row is removed in the step in which its object becomes silent, so ends modulo 2**32 are unambiguous.
         """
         ahead: Array = (self.end - np.uint32(timing.last & 0xFFFFFFFF)).view(np.int32)
         return ahead > 0
 
     def arrivals(self, step: int) -> Transitions:
-        """Return all rows as events of a step at which they arrive; versions are -1."""
+        """Return all rows as events of their arrival in a step; versions are -1."""
         count = len(self)
         nowhere, none = np.full(count, np.nan), np.full(count, -1, np.int32)
         rows = np.arange(count, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Reference counts: how many active queries' extended regions hold each object (SOLE section 5)."""
+"""Reference counts: how many active queries' extended regions contain each object (SOLE section 5)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from stqsh.core.state.table import ArraySpec, StateTable
 class ObjectInterest(StateTable):
     """The reasons why a stream's objects are kept."""
 
-    refs = ArraySpec(np.int32)  # active queries that the object is kept for
+    refs = ArraySpec(np.int32)  # the number of active queries for which the object is kept
     near = ArraySpec(np.int32)  # how many of these are kNN queries
     role = ArraySpec(np.uint8)  # FOCAL and LOCKED, as after the last step
 
@@ -40,11 +40,11 @@ class ObjectInterest(StateTable):
 class InterestTracker:
     """The extended regions and reference counts of a significant stream during one piece of a batch.
 
-    An object's count does not include queries around it, as it is never in their answers. It is 0 for objects
-    that are not present.
+    An object's count excludes the queries around it, because it is never in their answers. The count is 0 for
+    objects that are not present.
 
     Attributes:
-        queries: All queries of the stream, including kNN queries; a "query" here is a position among them.
+        queries: All queries of the stream, including kNN queries; a "query" here is a position in this table.
         reach: The distance D by which moving regions are extended.
         still: The index of static regions.
         near: The kNN queries' circles.
@@ -73,12 +73,12 @@ class InterestTracker:
         return context_of(self.batch, self.queries, self._conditions, self.prefix)
 
     def _refresh(self) -> None:
-        """Rebuild the data derived from the queries after they have changed."""
+        """Rebuild the data that is derived from the queries, after they have changed."""
         self.__dict__.pop("context", None)
         self.still.fill(self.context)
 
     def follow(self) -> None:
-        """Apply the piece's commands and events; `refs` and `held` are those after its last step."""
+        """Apply the piece's commands and events; afterwards `refs` and `held` are valid for its last step."""
         begun = self._apply_commands()
         since = np.full(len(self.queries), self.first - 1)
         since[begun] = self.first
@@ -100,11 +100,12 @@ class InterestTracker:
         return out
 
     def pairs_of(self, objects: Array, at: Array | None = None) -> AnswerMembers:
-        """Find the queries whose extended regions hold some objects after the last step.
+        """Find the queries whose extended regions contain some objects after the last step.
 
         Args:
             objects: Present objects, int32, ascending.
-            at: The positions of the queries that count; all active ones by default, including kNN queries.
+            at: The positions of the queries to consider; by default all active queries, including kNN
+                queries.
 
         Returns:
             Pairs, ascending by object, then query.
@@ -119,7 +120,7 @@ class InterestTracker:
         return AnswerMembers(query, obj, self.batch.objects.at(last).versions[obj])
 
     def _apply_commands(self) -> Array:
-        """Apply commands; return the positions of queries whose objects must be counted again."""
+        """Apply commands; return the positions of queries whose objects must be recounted."""
         commands, queries = self.batch.commands, self.queries
         if not commands.any:
             return np.empty(0, np.int64)
@@ -163,7 +164,7 @@ class InterestTracker:
             self._refresh()
 
     def _count_near(self) -> None:
-        """Recount the objects near kNN queries, whose circles change with each step."""
+        """Recount the objects near kNN queries, because their circles change with each step."""
         near = self.by_object.near
         circling = np.flatnonzero(self.queries.mode == CIRCLING)
         if not len(circling) and not near.any():

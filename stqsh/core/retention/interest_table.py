@@ -12,14 +12,14 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import Alias, ArraySpec
 
 CIRCLING = 3
-"""The mode of active kNN queries: their circles change with each step, so no index has them."""
+"""The mode of active kNN queries, which no index contains because their circles change with each step."""
 
 FOCAL, LOCKED = 1, 2
-"""Flags of objects: the focal object of an active query, or needed by a locked query."""
+"""Flags of objects: focal object of an active query; needed by a locked query."""
 
 
 class InterestTable(QueryTable):
-    """A `QueryTable` of all queries of a stream with a region or k neighbours, in the order of ids.
+    """A `QueryTable` of all queries of a stream with a region or k neighbours, ordered by id.
 
     The radius of a moving circle is its own radius after load shedding, plus its reach.
     """
@@ -37,7 +37,7 @@ class InterestTable(QueryTable):
         return np.flatnonzero((self.mode == ACTIVE) | (self.mode == CIRCLING))
 
     def register_all(self, batch: StreamBatch) -> Array:
-        """Add a batch's new queries with their regions not extended yet; return their positions."""
+        """Add a batch's new queries with regions that are not extended yet; return their positions."""
         commands = batch.commands
         at = self.register(commands.registered, commands.still, batch.timing, batch.focal.table)
         rounds = at[(self.shape[at] == CIRCLE) & (self.focal[at] >= 0)]
@@ -47,15 +47,15 @@ class InterestTable(QueryTable):
         return at
 
     def circle(self, positions: Array) -> None:
-        """Set the mode of the active kNN queries among these."""
+        """Set the mode of the active kNN queries among these queries."""
         mine = positions[(self.k[positions] > 0) & (self.mode[positions] == ACTIVE)]
         self.mode[mine] = CIRCLING
 
     def set_reach(self, reach: float, area: float) -> None:
-        """Scale all regions to a share of their area, and extend the moving ones by a distance.
+        """Scale all regions to a share of their area, and extend moving regions by a distance.
 
-        Static regions are not extended (unlike those of kNN queries). The radius r of a moving circle becomes
-        r * sqrt(share) plus the distance.
+        Static regions are not extended (unlike the circles of static kNN queries). The radius r of a moving
+        circle becomes r * sqrt(share) plus the distance.
         """
         moving = (self.focal >= 0) & (self.k == 0)
         rounds = np.flatnonzero(moving & (self.shape == CIRCLE))

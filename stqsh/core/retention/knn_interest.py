@@ -1,15 +1,16 @@
-"""The objects that kNN queries need: those near enough to become neighbours (SOLE section 4.4, example 2).
+"""The objects that kNN queries need: those close enough to become neighbours (SOLE section 4.4, example 2).
 
-SOLE treats a kNN query like a range query whose region is the circle of its k neighbours. With R the distance
-of the slot's own k-th neighbour after the step before, objects are kept within R + 3 D of a focal object now,
-or within R + D of a static place, and so are the k themselves: a neighbour that moves out stays, and the
-circle grows (section 3.2). While there are fewer than k, or the query is new, all objects are kept.
+SOLE treats a kNN query like a range query whose region is the circle of its k neighbours. Let R be the
+distance of the slot's own k-th neighbour after the previous step. Objects are kept within R + 3 D of a focal
+object's current place, or within R + D of a static place, and so are the k neighbours themselves: a neighbour
+that moves out stays, and the circle grows (section 3.2). All objects are kept while there are fewer than k,
+or while the query is new.
 
-A slot keeps what may become one of the k nearest of its own objects. The k nearest of all slots are known
-only when their batch has been merged, many steps too late, and sooner for short batches than for long ones,
-so answers would depend on how a run is cut. With a factor below 1, and in the first REPORT EVERY of a query,
-more slots therefore keep more, and answers are closer to exact. With factor 1, after that time, answers are
-exact on any number of slots.
+A slot keeps the objects that may become one of the k nearest of its own objects. The k nearest of all slots
+are known only when their batch has been merged, which is many steps too late, and sooner for short batches
+than for long ones; using them would make answers depend on how a run is divided into batches. So with a
+factor below 1, and during the first REPORT EVERY of a query, more slots keep more objects, and answers are
+closer to exact. With factor 1, after that time, answers are exact for any number of slots.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ from stqsh.core.retention.interest_table import CIRCLING
 
 
 class KnnInterest:
-    """The kNN queries of a stream in one piece of a batch, before the kind has processed it."""
+    """The kNN queries of a stream in one piece of a batch, before their kind has processed the piece."""
 
     def __init__(self, batch: StreamBatch, reach: float) -> None:
         self._batch, self._reach = batch, reach
 
     def counts(self, context: QueryContext, circling: Array) -> tuple[Array, Array]:
-        """Count the kNN queries that need each object after the last step, and the objects that each needs.
+        """Count the kNN queries that need each object after the last step, and the objects per query.
 
         Args:
-            context: The context of the interest table.
+            circling: The positions of the active kNN queries in the interest table.
             circling: The positions of the active kNN queries in it.
 
         Returns:
@@ -73,10 +74,10 @@ class KnnInterest:
         return np.concatenate([query, all_[others]]), np.concatenate([obj, of_all[others]])
 
     def pairs_of_dropped(self, context: QueryContext, arrivals: Transitions) -> tuple[Array, Array]:
-        """Find the kNN queries that would need objects which are not kept.
+        """Find the kNN queries that would need objects that are not kept.
 
         Args:
-            context: A context with focal objects in the numbering of the arrivals' objects.
+            context: A context whose focal objects have the numbers of the arrivals' objects.
             arrivals: The objects, as events.
 
         Returns:
@@ -104,24 +105,24 @@ class KnnInterest:
     def neighbours(self, queries: QueryTable) -> Array:
         """Count each query's neighbours before the first step, at most k; int64 (queries,).
 
-        All objects as far away as the k-th are needed, but not all of them are in the answer.
+        All objects at the distance of the k-th neighbour are needed, but not all of them are in the answer.
         """
         at = np.searchsorted(queries.id, self._past.owner)
         return np.minimum(np.bincount(at, minlength=len(queries)), queries.k)
 
     def _needed_within(self, context: QueryContext, circling: Array) -> Array:
-        """Return the distance within which queries need objects, float64 (circling,); infinite for all."""
+        """Return the distance within which queries need objects, float64 (circling,); infinite if all."""
         moves = context.queries.focal[circling] >= 0
         return self.radii(context, circling) + self._reach * np.where(moves, 3.0, 1.0)
 
     def radii(self, context: QueryContext, circling: Array) -> Array:
-        """Return the distance of the k-th neighbour before the first step, float64; infinite for none."""
+        """Return the distance of the k-th neighbour before the first step, float64; infinite if unknown."""
         queries, past = context.queries, self._past
         ids = queries.id[circling]
         radius = np.full(len(circling), np.inf)
         if len(past.id):
             place = np.minimum(np.searchsorted(past.id, ids), len(past.id) - 1)
-            known = past.id[place] == ids  # a resumed query was paused before the step, and has no circle
+            known = past.id[place] == ids  # a resumed query was paused before the step, so it has no circle
             radius[known] = past.radius[place[known]]
         return radius
 
@@ -151,7 +152,7 @@ class KnnInterest:
         return query[others], obj[others]
 
     def _within(self, circles: QueryCircles, arrivals: Transitions) -> tuple[Array, Array]:
-        """Find the pairs of circles and the arrivals inside: numbers of both, int64 (n,) each."""
+        """Find the pairs of circles and arrivals inside them: the numbers of both, int64 (n,) each."""
         planar = self._batch.spec.planar
         tag = 2 * np.arange(len(circles.x), dtype=np.int32) + 1
         pairs = join(arrivals, *rect_lists(circle_boxes(*circles, planar), tag))

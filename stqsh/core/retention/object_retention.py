@@ -1,4 +1,4 @@
-"""Retention of objects after a step: insignificant and silent ones are forgotten, and their rows removed."""
+"""Retention of objects after a step: forget insignificant and silent objects, and remove their rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stqsh.core.retention.interest_counts import InterestTracker
 from stqsh.core.state.table import referenced
 
 _SPARE = 1024
-"""Rows of objects without a record that may remain in any case."""
+"""The number of rows of objects without a record that may always remain."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class RetentionDecision:
 
     Attributes:
         present: Whether the object is connected and has a location, bool.
-        why: For present objects that are removed, a position in `stqsh.spec.chunk.WHY` (LEFT if no query
-            needs them, SHED if load shedding drops them), 0 for others; int8.
-        focal: The focal objects of active queries, which always stay, bool.
+        why: The reason why a present object is removed, int8, a position in `stqsh.spec.chunk.WHY`: LEFT if
+            no query needs it, SHED if load shedding drops it; 0 for other objects.
+        focal: Whether the object is the focal object of an active query; focal objects always stay; bool.
     """
 
     present: Array
@@ -44,7 +44,7 @@ class RetentionDecision:
 
 def decide(batch: StreamBatch, interest: InterestTracker) -> RetentionDecision:
     """Decide to remove the objects that no query needs (SOLE Definition 2)."""
-    # A known object was kept, so it was present; and a piece is one step, or a run of quiet ones.
+    # A known object was kept, so it was present; and a piece is one step or a run of steps without records.
     present = present_after(batch.objects.events, batch.objects.stored.known)
     focal = interest.focals()
     lost = present & (interest.refs == 0) & ~focal
@@ -52,19 +52,20 @@ def decide(batch: StreamBatch, interest: InterestTracker) -> RetentionDecision:
 
 
 def forget(batch: StreamBatch, kept: Array) -> None:
-    """Forget all records except those kept, bool (objects,), once the table holds the state after.
+    """Forget all records except those kept, bool (objects,); the table must hold the state after the piece.
 
-    Rows of forgotten objects are removed once they exceed an eighth of the others.
+    Rows of forgotten objects are removed once they exceed an eighth of the kept ones.
     """
     batch.objects.table.stored.known[~kept] = False
     compact(batch, int(np.count_nonzero(kept)) // 8)
 
 
 def forget_silent(batch: StreamBatch) -> None:
-    """Forget objects that have been silent for `REPORT EVERY`: keys that never return take no memory.
+    """Forget objects that have been silent for `REPORT EVERY`, so that keys that never return take no memory.
 
-    They are in no answer until they report again, and neither would be a record older than theirs, so no
-    update differs. They are forgotten once they are most of those stored; what queries refer to stays.
+    Such objects are in no answer until they report again, and a record older than their last record would not
+    be in an answer either, so updates do not change. They are forgotten once they are most of the stored
+    objects; objects that queries refer to stay.
     """
     table, timing = batch.objects.table, batch.timing
     if timing.report < 0:
@@ -82,9 +83,9 @@ def forget_silent(batch: StreamBatch) -> None:
 def compact(batch: StreamBatch, most: int) -> None:
     """Remove the rows and keys of objects without a record once there are clearly more than `most`.
 
-    Rows referred to by frozen answers of paused queries, or by changes that wait for `dwell`, stay until
-    nothing refers to them; they are taken back by their keys alone, for the reason `left`. Cells are rebuilt
-    at once, so that they count as memory.
+    A row stays while the frozen answer of a paused query, or a change that waits for `dwell`, refers to it;
+    such objects leave answers with their keys alone and the reason `left`. Cells are rebuilt at once, because
+    they count as memory.
     """
     state, stream, table = batch.state, batch.spec.id, batch.objects.table
     kept = table.stored.known

@@ -1,19 +1,19 @@
 """Object load shedding: objects that few queries need are dropped when they report (SOLE 6.4 and 6.5).
 
-What SOLE leaves open: its k is a whole number. Where most objects are needed by one query, k = 2 would drop
-all of them to save a few, so SOLE stops dropping once the load is at its target. Objects dropped until then
-would come back with the next report, and others would be dropped instead. Here k stays, and of the objects
-with k - 1 references only a share is dropped, by their keys' hashes: always the same objects, as many as
-necessary.
+SOLE leaves one case open: its k is a whole number. Where most objects are needed by one query, k = 2 would
+drop all of them to save a few, so SOLE stops dropping once the load is at its target. The objects dropped
+until then would come back with their next reports, and others would be dropped instead. Here k stays, and
+only a share of the objects with k - 1 references is dropped, chosen by their keys' hashes: always the same
+objects, as many as necessary.
 
-What no query can be promised: shedding drops no object that would take a query below its minimum accuracy.
-But any of the objects that a query still holds may leave in the next step, by silence, an empty location or
-by moving away, while the objects it lacks have no record before they report. Whatever policy drops even one
-object of a query's n, the n - 1 others may all be gone a step later, and its accuracy is 0 of 1. Nothing that
-a slot knows in a step bounds that. So a query is below its minimum only after such departures. No object of
-its region is dropped then, each report of one that it lacks brings it back, and an object that does not
-report within REPORT EVERY is silent and no longer counts: by then the query is at its minimum again, unless
-others have left.
+Shedding cannot guarantee the minimum accuracy in every step. It drops no object whose loss would take a query
+below its minimum accuracy. But any of the objects that a query still holds may leave in the next
+step, by silence, an empty location or movement, while the dropped objects have no record until they report.
+If a policy drops only one of the n objects of a query, the n - 1 others may all leave a step later, and the
+accuracy is 0 of 1. Nothing that a slot knows in a step can bound that. So a query is below its minimum only
+after such departures. Then no object of its region is dropped, each report of a dropped object brings it
+back, and an object that does not report within REPORT EVERY is silent and no longer counts. By then the query
+is at its minimum again, unless other objects have left.
 """
 
 from __future__ import annotations
@@ -44,17 +44,16 @@ def shed(
 ) -> RetentionDecision:
     """Drop objects that reported in the last step and that fewer than k queries need.
 
-    Of those that k - 1 queries need only a share is dropped, see `is_spared`. Objects are dropped one by one,
-    except those that a locked query needs, so that no drop takes a query below its minimum accuracy; focal
-    objects stay. A dropped object remains in the table of dropped objects until it reports and is judged
-    again, has been silent for REPORT EVERY, or is no longer needed by any query. Objects in the table are
-    judged first: otherwise another would be dropped in place of one that comes back, and both be reported,
+    Of the objects that k - 1 queries need, only a share is dropped, see `is_spared`. Objects are dropped one
+    by one, except those that a locked query needs, so no drop takes a query below its minimum accuracy; focal
+    objects stay. A dropped object stays in the table of dropped objects until it reports and is judged again,
+    has been silent for REPORT EVERY, or is no longer needed by any query. Objects in the table are judged
+    first: otherwise another object would be dropped for each one that comes back, and both would be reported
     each time. While k is 1 no object is dropped, and all that report are back.
 
     Returns:
-        The decision, with the reason SHED for dropped objects. Their references are subtracted, and "held"
-            and
-        "shed" of queries are those after the drops.
+        The decision, with the reason SHED for dropped objects. The references of these are subtracted, and
+        "held" and "shed" of queries are those after the drops.
     """
     if memory.k <= 1 and not dropped_count(batch.state, batch.spec.id):
         return decision
@@ -81,8 +80,8 @@ def shed(
 def is_spared(keys: pa.Array[Any], part: float) -> Array:
     """Return which of the objects that k - 1 queries need stay, if the share `part` is dropped; bool (n,).
 
-    The lower half of the key's hash decides (the upper half chooses the slot), so the same objects are always
-    dropped, and no others in their place.
+    The lower half of the key's hash decides (the upper half determines the slot), so always the same objects
+    are dropped.
     """
     stays: Array = (hash_keys(keys) & np.uint64(0xFFFFFFFF)) >= np.uint64(part * 2**32)
     return stays
@@ -97,7 +96,7 @@ def _reported(batch: StreamBatch) -> Array:
 def _choose_dropped(interest: InterestTracker, candidates: Array, back: Array) -> Array:
     """Choose the candidates to drop, bool (n,), and update the queries' counts.
 
-    `back`, bool (n,), marks those that were dropped before, which come first.
+    `back`, bool (n,), marks candidates that were dropped before; they come first.
     """
     queries, members = interest.queries, interest.pairs_of(candidates)
     begin = np.searchsorted(members.obj, np.append(candidates, np.iinfo(np.int32).max))
@@ -112,7 +111,7 @@ def _choose_dropped(interest: InterestTracker, candidates: Array, back: Array) -
 
 
 def _store_dropped(batch: StreamBatch, shadow: DroppedObjects, dropped: Array, refs: Array) -> None:
-    """Add objects to the dropped ones, as they are after the last step; `refs` are their reference counts."""
+    """Add objects to the dropped ones, with their state after the last step; `refs` are reference counts."""
     movement = batch.objects
     (rows, stored), places = movement.sources, movement.at(batch.timing.last)
     times = gather(frozen(stored.ts), frozen(rows.ts), places.versions[dropped])
@@ -123,7 +122,7 @@ def _store_dropped(batch: StreamBatch, shadow: DroppedObjects, dropped: Array, r
 def _update_dropped(
     batch: StreamBatch, interest: InterestTracker, shadow: DroppedObjects, reported: Array
 ) -> Array:
-    """Remove dropped objects that reported, are silent or no longer needed; count the others.
+    """Remove dropped objects that reported, are silent, or are not needed; count the others' references.
 
     Returns:
         The objects that reported and had been dropped, bool (n,).

@@ -1,4 +1,4 @@
-"""Measure queries between two batches: their own regions, the objects inside, and their areas."""
+"""Measure queries between two batches: their own regions, the objects inside, and the regions' areas."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ProperRegions(InterestTable):
     """A read-only view of an `InterestTable` with the queries' own regions, without cache areas."""
 
     def array(self, name: str) -> Array:
-        """Return an array; those of regions are without cache areas."""
+        """Return an array; arrays of regions do not include cache areas."""
         values = super().array(name)
         if name not in ("x2", "radius"):
             return values
@@ -56,7 +56,7 @@ class QuerySizes:
 def private_copy(state: SlotState, stream: int) -> SlotState:
     """Copy a stream's arrays and the polygons.
 
-    Published arrays are read-only, and kernels would have to be compiled for them separately.
+    Published arrays are read-only, and kernels would have to be compiled separately for them.
     """
     names = state.names((f"s{stream}/", "areas/"))
     lengths = {name: len(state.array(name)) for name in names}
@@ -64,7 +64,7 @@ def private_copy(state: SlotState, stream: int) -> SlotState:
 
 
 def at_rest(state: SlotState, spec: StreamSpec) -> StreamBatch:
-    """Return a batch without steps: the state is that after the slot's last step."""
+    """Return a batch without steps, whose state is that after the slot's last step."""
     clock, prefix = state.clock, f"s{spec.id}"
     last = clock.step
     report = -1 if spec.report_every_us is None else spec.report_every_us
@@ -89,7 +89,7 @@ def sizes_of(state: SlotState, spec: StreamSpec, at: Array) -> QuerySizes:
     inside = np.zeros(len(table), np.int64)
     members = proper.members(at[mode == ACTIVE], last)
     inside += np.bincount(members.query, minlength=len(table))
-    inside += np.minimum(near.neighbours(table), table.held)  # some are kept for other queries only
+    inside += np.minimum(near.neighbours(table), table.held)  # some are kept only for other queries
     radius = near.radii(extended, at[mode == CIRCLING])
     areas = []
     for context, more in ((proper, 0.0), (extended, distance)):

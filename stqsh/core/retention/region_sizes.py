@@ -1,4 +1,4 @@
-"""The areas of regions, in square metres or square units, and how far moving ones are extended."""
+"""The areas of regions, in square metres or square units, and how far moving regions are extended."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def boxes(rects: Array, planar: bool) -> Array:
 
 
 def circles(radius: Array, planar: bool) -> Array:
-    """Return the areas of circles, float64 (n,); on the sphere those of caps, up to the whole sphere."""
+    """Return the areas of circles, float64 (n,); on the sphere the areas of caps, up to the whole sphere."""
     cap = 4 * EARTH_M**2 * np.sin(np.minimum(radius / EARTH_M, np.pi) / 2) ** 2
     found: Array = np.pi * (radius**2 if planar else cap)
     return found
 
 
 def polygons(state: SlotState, rows: Array, planar: bool) -> Array:
-    """Return the areas of rows of the slot's polygons, float64 (n,); 0 for -1."""
+    """Return the areas of rows of the slot's polygons, float64 (n,); 0 for row -1."""
     areas = PolygonTable(state)
     distinct, position = np.unique(rows, return_inverse=True)
     known = np.array([_polygon(areas.edges(row), planar) if row >= 0 else 0.0 for row in distinct.tolist()])
@@ -40,7 +40,7 @@ def _polygon(edges: Array, planar: bool) -> float:
     """Return the area inside edges, float64 (n, 4).
 
     A point is inside if it has an odd number of edges to its left. Between the heights of two neighbouring
-    corners the width is linear, so its mean is the one in the middle.
+    corners the width is linear, so its mean is the width in the middle.
     """
     edges = np.unique(edges, axis=0)
     edges = np.where((edges[:, 1] > edges[:, 3])[:, None], edges[:, [2, 3, 0, 1]], edges)
@@ -72,19 +72,19 @@ def cache_distance(spec: StreamSpec, tick_us: int, factor: float = 1.0) -> float
         factor: 0 .. 1; 1 is exact (SOLE's conservative cache).
 
     A moving region is extended by D: this is its cache area (SOLE sections 4.4 and 4.5).
-    For exact answers, the cache area of a moving region must hold the following. Let V be MAX SPEED, R REPORT
-    EVERY, t the tick. Object P is in query Q after step T by its record of step s <= T; Q is around the focal
-    object F. A step lasts t, so a record's time is at most t before that of its step, or earlier if it came
-    late. After T, P's record is at most R old: T - s <= R. After any step u of s .. T the current record of F
-    is at most R old, and that of T is not from after T. So the times of the two are at most (T - u) + R <= 2
-    R apart; 3 t more allow for the rounding of the times of u, s and T to steps. Hence F after u is within D
-    = V (2 R + 3 t) of F after T, and P, which stays where it is, is in the region that is extended by D
-    around F after u: for a circle by the triangle inequality, for rectangles see
+    For exact answers, the cache area of a moving region must contain the following. Let V be MAX SPEED, R be
+    REPORT EVERY, and t be the tick. Object P is in query Q after step T by its record of step s <= T; Q is
+    around the focal object F. A step lasts t, so a record's time is at most t before that of its step, or
+    earlier if it arrived late. After T, P's record is at most R old: T - s <= R. After any step u of s .. T,
+    the current record of F is at most R old, and that of T is not from after T. So the times of the two
+    records are at most (T - u) + R <= 2 R apart; 3 t more allow for the rounding of the times of u, s and T
+    to steps. Hence F after u is within D = V (2 R + 3 t) of F after T. P stays where it is, so P is in the
+    region that is extended by D around F after u: for a circle by the triangle inequality, for rectangles see
     `stqsh.core.kernels.geometry.boxes.extended_box`. So P has been kept from s on, in each step. P's own
-    movement plays no part, as s is the step of its record at T; D covers it all the same, which bounds what
-    conditions and neighbours need.
+    movement does not matter, because s is the step of its record at T; D covers it all the same, which bounds
+    what conditions and neighbours need.
 
-    This holds while F is connected. When it comes back after a gap, its queries are like new ones: they see
+    This holds while F is connected. When F comes back after a gap, its queries are like new ones: they see
     what is kept, and have all objects within REPORT EVERY. To avoid that, all objects that F may meet would
     have to be kept: within D of its last place, and V farther for each second of the gap, for queries without
     an answer in that time, whether F comes back or not. SOLE's queries are where their focal objects are, so

@@ -20,12 +20,13 @@ from stqsh.core.state.table import ArraySpec, StateTable
 def take_out(batch: StreamBatch) -> Array | None:
     """Remove the objects that do not stay from the batch, before the query kinds process it.
 
-    The piece is evaluated either by one `evaluate_run`, or in order: reference counts by
+    The piece is evaluated in one of two ways: by one `evaluate_run`; or by reference counts
+    (`InterestTracker.follow`), the decision from counts, `shed`, and the removal, in this order.
     `InterestTracker.follow`, the decision by counts, `shed`, and the removal.
 
     Returns:
-        The objects that stay after the last step, bool (objects,). None, without changes, for a stream that
-        retains all or is dropped, and for a piece without steps.
+        The objects that stay after the last step, bool (objects,). For a stream that retains all objects or
+        is dropped, and for a piece without steps, nothing changes and the result is None.
     """
     timing = batch.timing
     if not batch.spec.is_significant or batch.commands.stream_dropped or timing.last < timing.first:
@@ -45,10 +46,10 @@ def take_out(batch: StreamBatch) -> Array | None:
 
 
 def _remove(objects: BatchObjects, why: Array) -> None:
-    """Remove objects in the last step, from their current places: afterwards they are not present.
+    """Remove objects in the last step, from their current places; afterwards they are not present.
 
-    `why`, int8 (objects,), is a position in `stqsh.spec.chunk.WHY` for the removed objects, which must
-    all be present after the last step, and 0 for the others.
+    `why`, int8 (objects,), is a position in `stqsh.spec.chunk.WHY` for removed objects, which must all be
+    present after the last step, and 0 for the others.
     """
     out = np.flatnonzero(why).astype(np.int32)
     if not len(out):
@@ -57,7 +58,7 @@ def _remove(objects: BatchObjects, why: Array) -> None:
     nx, ny, acted = remove_objects(objects.events, why, last)
     steps = np.full(len(out), last)
     versions = objects.versions_after(out, steps)
-    idle = np.flatnonzero(~acted[out])  # they have not moved in the step
+    idle = np.flatnonzero(~acted[out])  # these objects have not moved in the step
     x, y = places_after(versions[idle], steps[idle], *objects.sources, objects.timing.unending)
     nowhere = np.full(len(idle), np.nan)
     silent = Transitions(steps[idle], out[idle], versions[idle], versions[idle], x, y, nowhere, nowhere)
@@ -82,11 +83,11 @@ class _FollowedObjects(StateTable):
 
 
 def forget_focals(batch: StreamBatch) -> None:
-    """Forget focal objects that no query follows any more, as not all slots receive their records again.
+    """Forget focal objects that no query follows any more: not all slots receive their further records.
 
-    Until a query is dropped, its focal object's records go to every slot, even after its FOR has ended.
-    Afterwards, a slot's record of the focal object would be out of date when the next query follows it. The
-    table of focal objects must hold the state after the batch's commands.
+    Until a query is dropped, its focal object's records are sent to every slot, even after its FOR has ended.
+    Afterwards, a slot's record of the focal object would be out of date when the next query follows the
+    object. The table of focal objects must hold the state after the batch's commands.
     """
     commands, state, table = batch.commands, batch.state, batch.focal.table
     if not len(commands.registered) and not commands.dropped:

@@ -1,7 +1,7 @@
 """Drop rows that no query needs before their keys and columns are read (SOLE Algorithm 1).
 
-A thousand queries seldom need more than a part of all objects. For the others, the place of a record alone
-determines its outcome, so it need not become an object that is forgotten in the same step.
+A thousand queries seldom need more than a part of all objects. For the other objects, the place of a record
+alone determines the outcome: it need not become an object that is forgotten in the same step.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.stream import StreamSpec
 
 _SIDE = 256
-"""The number of columns and rows of the grid of marked cells."""
+"""The number of columns and of rows of the grid of marked cells."""
 
 
 def drop_far_rows(state: SlotState, spec: StreamSpec, piece: BatchPiece) -> BatchPiece:
     """Drop the rows of unknown objects that come near no query in any step of a piece.
 
-    Such an object is forgotten in the step of each of its rows, so it has no effect, whatever the order of
-    its rows. Extra rows may stay.
+    Such an object would be forgotten in the step of each of its rows, so it has no effect, whatever the order
+    of its rows. Extra rows may stay.
     """
     if not piece.records:
         return piece
@@ -53,7 +53,7 @@ def drop_far_rows(state: SlotState, spec: StreamSpec, piece: BatchPiece) -> Batc
 
 
 def _objects(table: ObjectTable, batch: pa.RecordBatch) -> Array:
-    """Return the object of each row, -1 for new ones; int32 (n,)."""
+    """Return the object of each row, int32 (n,); -1 for new objects."""
     keys = table.keys
     assert isinstance(keys, Interner)  # records of moving objects, not events
     return keys.find(batch.column(table.spec.key), frozen(batch.column("_hash").to_numpy()))
@@ -69,7 +69,7 @@ def _still(state: SlotState, prefix: str) -> tuple[GridFrame, RectGrid]:
 def _marked(
     state: SlotState, spec: StreamSpec, piece: BatchPiece, queries: InterestTable
 ) -> tuple[GridFrame, Array]:
-    """Mark the cells that moving extended regions touch, before the piece and at any time in it."""
+    """Mark the cells that moving extended regions touch, before the piece or at any time in it."""
     at = np.flatnonzero((queries.focal >= 0) & (queries.mode == ACTIVE))
     focal = ObjectTable(state, f"s{spec.id}/focal", spec, columns=False)
     who, x, y = _sighted(focal, piece)

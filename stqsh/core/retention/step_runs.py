@@ -1,15 +1,15 @@
-"""Evaluate runs of steps that have only records as one piece of a batch.
+"""Evaluate runs of steps that contain only records as one piece of a batch.
 
-After each step objects may be forgotten, which decides whether the next step's records are new, moved or
-stale. While retention follows from places alone, one kernel evaluates many steps and finds both
-(`stqsh.core.kernels.retention.multi_step`); the query kinds then process all of it as they would without
-retention. Commands, ends of queries, neighbours (circles follow from the step before), DWELL and load
+After each step objects may be forgotten, and this determines whether the next step's records are new, moved
+or stale. While retention follows from places alone, one kernel evaluates many steps and finds both
+(`stqsh.core.kernels.retention.multi_step`); the query kinds then process all steps as they would without
+retention. Commands, ends of queries, neighbours (circles follow from the previous step), DWELL and load
 shedding need single steps, see `stqsh.core.retention.retention_step`.
 
-Costs, as multiples of what the same records cost a stream that retains all (one slot, 100 000 objects, 1000
+Costs, relative to the same records of a stream that retains all objects (one slot, 100 000 objects, 1000
 queries, within one run): 20 steps per batch with 5000 records each: 0.6 with static rectangles, 1.2 with
-moving ones; with 1000 records each 0.8 and 2.4; one step per batch 1.4 and 1.5. The same in single steps: 4.3
-and 5.0; 8.7 and 9.8; 2.0 and 2.6.
+moving ones; with 1000 records each: 0.8 and 2.4; one step per batch: 1.4 and 1.5. The same in single steps:
+4.3 and 5.0; 8.7 and 9.8; 2.0 and 2.6.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ from stqsh.spec.stream import StreamSpec
 
 
 def cut_batch(state: SlotState, spec: StreamSpec, whole: BatchPiece) -> Iterator[BatchPiece]:
-    """Cut a batch of a significant stream into pieces, each once the one before has been processed.
+    """Cut a batch of a significant stream into pieces; yield each after the one before was processed.
 
-    A step with commands is a piece, and so is each step in which queries end. The steps between form one
-    piece, or single steps where each matters.
+    A step with commands is a separate piece, and so is each step in which queries end. The steps between them
+    form one piece, or single steps if each step matters.
     """
     first, last = whole.timing.first, whole.timing.last
     if last < first:
@@ -78,7 +78,7 @@ def cut_batch(state: SlotState, spec: StreamSpec, whole: BatchPiece) -> Iterator
 
 
 def can_run(state: SlotState, stream: int) -> bool:
-    """Return whether retention follows from the objects kept before and from places alone."""
+    """Return whether retention follows only from places and from the objects that were kept before."""
     shed = memory_of(state, stream).k > 1 or dropped_count(state, stream) > 0
     return not (shed or _needs_each_step(state, stream))
 
@@ -86,8 +86,8 @@ def can_run(state: SlotState, stream: int) -> bool:
 def needs_quiet_steps(state: SlotState, stream: int) -> bool:
     """Return whether it matters in which of the steps without records an object is forgotten.
 
-    It does for kNN queries, whose circles follow from the step before, and for changes that wait for `dwell`,
-    which depend on whether a record exists; but not if no object is kept.
+    It matters for kNN queries, because their circles follow from the previous step, and for changes that wait
+    for `dwell`, because they depend on whether a record exists. It does not matter if no object is kept.
     """
     known = f"s{stream}/objects/known"
     if known not in state or not state.array(known).any():
@@ -157,7 +157,7 @@ def evaluate_run(batch: StreamBatch, interest: InterestTracker) -> Array:
 
 def _at_rest(interest: InterestTracker, arrivals: ObjectArrivals) -> tuple[Array, Array]:
     """Find the pairs of queries with static regions and the versions whose places are inside."""
-    if not len(interest.queries):  # there may never have been any
+    if not len(interest.queries):  # there may never have been a query
         return np.empty(0, np.int32), np.empty(0, np.int32)
     pairs, events, order = interest.still.join(arrivals.events)
     pairs = interest.context.filter_pairs(pairs, events)
@@ -167,7 +167,7 @@ def _at_rest(interest: InterestTracker, arrivals: ObjectArrivals) -> tuple[Array
 
 
 def _places_before(objects: BatchObjects) -> tuple[Array, Array]:
-    """Return where objects are before the first step."""
+    """Return the places of objects before the first step."""
     every = np.arange(len(objects.table), dtype=np.int32)
     versions = np.where(objects.stored.known, every, np.int32(-1))
     return places_at(versions, objects.timing.first - 1, *objects.sources, objects.timing)
@@ -216,7 +216,7 @@ def _plan(interest: InterestTracker, arrivals: ObjectArrivals, counts: Array) ->
 
 
 def _moving(interest: InterestTracker, arrivals: Transitions) -> MovingInput:
-    """Return the input of the moving join; without moving regions there are no cells."""
+    """Return the input of the moving join; without moving regions it has no cells."""
     batch, queries = interest.batch, interest.queries
     at = np.flatnonzero((queries.focal >= 0) & (queries.mode == ACTIVE)).astype(np.int32)
     store = ObjectCellStore(batch, interest.prefix)

@@ -22,8 +22,9 @@ class QueryTallies:
 
     Attributes:
         id: int64.
-        inside: Kept objects in the query's region, int64. For a kNN query, its neighbours on the slot, but no
-            more than are kept for its sake: it may have found one that only another query needs.
+        inside: Kept objects in the query's region, int64. For a kNN query, its neighbours on the slot,
+            limited to the number of objects kept for it, because it may have found one that only another
+            query needs.
         cached: Kept objects in the extended region but not in the region itself, int64.
         shed: Dropped objects in the extended region, int64.
         area: The area of the region, m2 or square units, float64; infinite for a region that holds
@@ -73,14 +74,15 @@ def tallies(state: SlotState, spec: StreamSpec) -> QueryTallies:
 
 
 def has_interest(state: SlotState, stream: int) -> bool:
-    """Return whether anything has been counted for a stream."""
+    """Return whether counts exist for a stream."""
     return f"s{stream}/interest/held" in state and f"s{stream}/objects/refs" in state
 
 
 def accuracies(queries: InterestTable, at: Array) -> Array:
     """Return the accuracy of the queries at these positions, 0 .. 1 (SOLE section 6.2).
 
-    It is the kept share of the needed objects, times the share of the region that query shedding leaves.
+    The accuracy is the kept share of the needed objects, times the share of the region that query shedding
+    leaves.
     """
     held, shed = queries.held[at], queries.shed[at]
     share = 1.0 if queries.shares is None else queries.shares[at]
@@ -93,7 +95,7 @@ def locked(queries: InterestTable, at: Array) -> Array:
 
 
 def figures(state: SlotState, spec: StreamSpec) -> StreamMemory:
-    """Return what a significant stream holds, and store its histogram S as `s{id}/interest/histogram`."""
+    """Return the figures of a significant stream, and store its histogram S as `s{id}/interest/histogram`."""
     prefix, memory, none = f"s{spec.id}", memory_of(state, spec.id), (0,) * MOST
     used = sum(state.array(name).nbytes for name in state.names(f"{prefix}/"))
     if not has_interest(state, spec.id):
@@ -125,7 +127,7 @@ def histogram(refs: Array, free: Array) -> Array:
 
     Args:
         refs: int32 (n,).
-        free: The objects that count, bool (n,): those that are kept and not locked.
+        free: The objects to count, bool (n,): those that are kept and not locked.
     """
     counts = np.bincount(np.minimum(refs[free], MOST), minlength=MOST + 1)
     return counts[1:].astype(np.int64)

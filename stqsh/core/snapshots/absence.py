@@ -1,4 +1,4 @@
-"""What a slot can say of an answer without rows: whom it knows, where objects are, what the region holds."""
+"""A slot's figures about an answer without rows: known objects, their places, and the region's content."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Box = tuple[float, float, float, float]
 
 
 class Sighting(NamedTuple):
-    """The last record of an object: its time, µs, whether it has a place, whether the object is present."""
+    """The last record of an object: its time, µs; whether it has a place; whether the object is present."""
 
     at_us: int
     is_placed: bool
@@ -28,9 +28,9 @@ class Absence(NamedTuple):
     """The figures of a slot, or of several slots together.
 
     Attributes:
-        present: the objects present.
-        inside: those of them in the region.
-        satisfied: those of them that satisfy the condition, too.
+        present: the number of present objects.
+        inside: the number of these in the region.
+        satisfied: the number of those inside that also satisfy the condition.
         extent: x1, y1, x2, y2 around the objects present; None without any.
         box: x1, y1, x2, y2 of the region; None if it is unbounded or the focal object is absent.
     """
@@ -42,7 +42,7 @@ class Absence(NamedTuple):
     box: Box | None = None
 
     def plus(self, other: Absence) -> Absence:
-        """Return the figures of both."""
+        """Return the sum of both."""
         both = [one for one in (self.extent, other.extent) if one is not None]
         columns = list(zip(*both, strict=True))
         extent = (min(columns[0]), min(columns[1]), max(columns[2]), max(columns[3])) if both else None
@@ -56,9 +56,9 @@ class Absence(NamedTuple):
 
 
 def absence(state: SlotState, spec: BoundQuery, place: Place | None = None) -> Absence:
-    """Return what a slot can say of a query or snapshot whose answer has no rows.
+    """Return a slot's figures for a query or snapshot whose answer has no rows.
 
-    `place` is that of the region's focal object, None while it is absent.
+    `place` is the place of the region's focal object, None while it is absent.
     """
     objects = PresentObjects.of(state, spec.stream_id)
     if objects is None:
@@ -82,7 +82,7 @@ def absence(state: SlotState, spec: BoundQuery, place: Place | None = None) -> A
 
 
 def sighting(state: SlotState, stream_id: int, key: Key) -> Sighting | None:
-    """Return the last record that a slot has of an object; None if it has none."""
+    """Return the last record of an object on a slot; None if the slot has no record of it."""
     objects = PresentObjects.of(state, stream_id)
     if objects is None:
         return None

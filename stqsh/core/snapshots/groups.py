@@ -1,8 +1,8 @@
 """Snapshots of aggregates: one slot's share of the groups, and the answer that the shares form.
 
-A slot's share holds the states of its groups, which add up. Of few records it holds these themselves, so that
-those of all slots are grouped at once. So it does of the nearest neighbours: which of them count is only
-known when all slots' candidates are together.
+A slot's share contains the states of its groups, which add up. If a slot has few records, its share contains
+the records themselves, so that the records of all slots are grouped at once. The share of a nearest-neighbour
+snapshot also contains records, because the members are known only when all slots' candidates are together.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from stqsh.spec.query import SnapshotSpec
 from stqsh.spec.region import NearestSpec
 
 NOW = b"now_us"
-"""The entry of a share's metadata that says what NOW is."""
+"""The key of a share's metadata that holds the value of NOW."""
 _RANK, _TIME = "rank", "time"
 _FEW = 1 << 14
-"""The most records of a slot that are not grouped there."""
+"""A slot with at most this many records does not group them."""
 
 
 def groups_part(selection: SnapshotSelection, objects: Array, rank: Array | None) -> pa.RecordBatch:
@@ -77,7 +77,7 @@ def groups_whole(parts: Sequence[pa.RecordBatch], spec: SnapshotSpec) -> pa.Tabl
 
 
 def _added(parts: Sequence[pa.RecordBatch], spec: AggregateSpec) -> States:
-    """Return the sum of the slots' shares: states, and those of the records of shares that have few."""
+    """Return the sum of the slots' shares, both of states and of records."""
     few = [pa.Table.from_batches([part.replace_schema_metadata(None)]) for part in parts if _is_few(part)]
     states = [_unpacked(part) for part in parts if not _is_few(part)]
     if few:
@@ -85,7 +85,7 @@ def _added(parts: Sequence[pa.RecordBatch], spec: AggregateSpec) -> States:
         columns = {name: whole(records[name]) for name in records.column_names}
         states.append(_states(spec.groups, spec.measures, columns, records.num_rows))
     if len(states) == 1 and few and not states[0].values.num_rows:
-        return states[0]  # groups of records are in order, and none of them is empty
+        return states[0]  # the groups of records are ordered, and none is empty
     return add_states([*states, *_always(spec)])
 
 
@@ -135,12 +135,12 @@ def _always(spec: AggregateSpec) -> list[States]:
 
 
 def _with_members(spec: AggregateSpec, states: States) -> States:
-    """Return the states with the group that always exists, if all of it has been nothing."""
+    """Return the states; if they are empty, return the group that always exists without GROUP BY."""
     return states if states.by.num_rows or spec.groups else _always(spec)[0]
 
 
 def _of_nearest(parts: Sequence[pa.RecordBatch], spec: AggregateSpec, k: int) -> States:
-    """Return the states of the k nearest of all candidates; ties go to the smaller key, and the earlier."""
+    """Return the states of the k nearest of all candidates; ties: smaller key, then earlier time first."""
     found = pa.Table.from_batches([part.replace_schema_metadata(None) for part in parts])
     names = [name for name in (_RANK, KEY, _TIME) if name in found.column_names]
     order = pc.sort_indices(found, sort_keys=[(name, "ascending") for name in names])
@@ -150,7 +150,7 @@ def _of_nearest(parts: Sequence[pa.RecordBatch], spec: AggregateSpec, k: int) ->
 
 
 def _packed(states: States) -> pa.Table:
-    """Return states as one table: first their totals, then any values, whose `measure` is not NULL."""
+    """Return states as one table: first the totals, then the values, whose `measure` is not NULL."""
     totals = pa.Table.from_arrays(
         [*states.by.columns, *states.totals.columns],
         names=[*states.by.column_names, *states.totals.column_names],

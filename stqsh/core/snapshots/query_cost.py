@@ -23,7 +23,7 @@ from stqsh.spec.query import BoundQuery, QuerySpec
 from stqsh.spec.region import Place
 
 SAMPLE = 1000
-"""The most objects of the region's box on which region and condition are tested."""
+"""The most objects in the region's box that are tested against region and condition."""
 
 _COUNTERS = ("tested", "matched", "sent")
 _GRIDS = {"grid": "grid", "keywords": "keyword index", "cells": "moving cells"}
@@ -32,7 +32,7 @@ _GRIDS = {"grid": "grid", "keywords": "keyword index", "cells": "moving cells"}
 def measure(state: SlotState, spec: BoundQuery, place: Place | None = None) -> QueryMeasure | None:
     """Measure a query or a snapshot on one slot; return None if the slot does not know the stream.
 
-    `place` is that of the region's focal object, None while it is absent.
+    `place` is the place of the region's focal object, None while it is absent.
     """
     present = PresentObjects.of(state, spec.stream_id)
     if present is None:
@@ -63,7 +63,7 @@ def measure(state: SlotState, spec: BoundQuery, place: Place | None = None) -> Q
 
 
 def _sides(state: SlotState, spec: BoundQuery, reach: RegionNow) -> dict[str, tuple[int, int]]:
-    """Return the side of each of the kind's indexes on this slot, and how many cells the box touches."""
+    """Return the side of each of the kind's indexes on this slot, and the number of cells the box touches."""
     found = {}
     for folder, name in _GRIDS.items():
         path = f"s{spec.stream_id}/{spec.kind}/{folder}/lattice"
@@ -75,7 +75,7 @@ def _sides(state: SlotState, spec: BoundQuery, reach: RegionNow) -> dict[str, tu
 
 
 def _frequencies(state: SlotState, spec: BoundQuery) -> tuple[dict[str, int], int]:
-    """Return how many texts had each of the condition's terms, and the number of texts, if counted."""
+    """Return how many texts had each of the condition's terms, and the number of texts counted."""
     if f"s{spec.stream_id}/terms/counted" not in state:
         return {}, 0
     terms = TermTable(state, spec.stream_id)
@@ -91,10 +91,10 @@ def _frequencies(state: SlotState, spec: BoundQuery) -> tuple[dict[str, int], in
 
 
 def _counters(state: SlotState, spec: BoundQuery) -> tuple[QueryCounters | None, QueryCounters]:
-    """Return the counters of the query, and of all queries of the stream of any kind."""
+    """Return the counters of the query, and those of all queries of the stream of any kind."""
     everything, own = dict.fromkeys(_COUNTERS, 0), dict.fromkeys(_COUNTERS, 0)
     there = False
-    streams = f"s{spec.stream_id}/", f"s{-spec.stream_id}/"  # and the copy by key
+    streams = f"s{spec.stream_id}/", f"s{-spec.stream_id}/"  # the second is the copy by key
     query_id = spec.id if isinstance(spec, QuerySpec) else spec.measure or 0
     for name in [name for stream in streams for name in state.names(stream)]:
         if not name.endswith("/tested") or name.count("/") != 2:

@@ -1,8 +1,8 @@
-"""Snapshot SELECTs over rows that no stream holds: of a file, or of the answer of another query.
+"""Snapshot SELECTs over rows that no stream holds: rows of a file, or of the answer of another query.
 
-A batch of rows is what a slot is for a snapshot of a stream: each gives its share, and
-`stqsh.core.snapshots.select.whole` makes the answer of the shares. So rows may come in batches of any size,
-and only what may be in the answer is kept.
+For such a snapshot, a batch of rows corresponds to a slot of a stream: each batch yields a share, and
+`stqsh.core.snapshots.select.whole` forms the answer from the shares. So batches may have any size, and only
+rows that may be in the answer are kept.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def answer_over_rows(
     """Return the answer of a snapshot over rows: the select list's named columns, in order.
 
     Args:
-        batches: the rows, at least one batch, perhaps empty, with the columns of `stream` in their declared
-            Arrow types and its key, by which rows without another order are ordered; it differs in all rows.
-        spec: the snapshot; its `lookup` is not heeded, and it has no focal object.
-        stream: the names of the columns and their roles; `x` and `y` are empty where rows have no places.
-        now_us: what NOW is, µs.
-        state: has the tables and areas that the snapshot refers to.
+        batches: the rows; at least one batch, possibly empty, with the columns of `stream` in their declared
+            Arrow types and its key. Keys are distinct, and order rows that have no other order.
+        spec: the snapshot; its `lookup` is ignored, and it has no focal object.
+        stream: the names and roles of the columns; `x` and `y` are empty if rows have no places.
+        now_us: the value of NOW, µs.
+        state: contains the tables and areas that the snapshot refers to.
     """
     resolver = Resolver(SlotState.fresh(0) if state is None else state, stream)
     nowhere = np.nan if spec.region.is_nearest else np.inf
@@ -62,15 +62,15 @@ def shares_over_events(
     place: Place | None,
     state: SlotState,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the share of each batch of events that no slot holds any more, as `part` gives that of a slot.
+    """Yield a share, like that of a slot by `part`, for each batch of events that no slot stores any more.
 
     Args:
         batches: the events, with the columns that the snapshot reads, key, location and time.
         spec: a snapshot of the past.
-        stream: their stream.
-        now_us: what NOW is, µs.
+        stream: the stream of the events.
+        now_us: the value of NOW, µs.
         place: the place of the region's focal object, None while it is absent.
-        state: has the tables and areas that the snapshot refers to.
+        state: contains the tables and areas that the snapshot refers to.
     """
     resolver = Resolver(state, stream)
     reach, window_us = reach_of(spec.region, resolver, place), window_of(spec)

@@ -1,11 +1,11 @@
 """Snapshot SELECTs: one slot's share of an answer, and the whole that the shares form.
 
-`part` reads a slot's state and changes nothing; `whole` merges, orders and cuts. Both work the same whether a
-client reads the published arrays or the slots answer in a batch (architecture.md). Everything that requires
-a slot's tables is evaluated in `part`: the select list and ORDER BY are columns of its result.
+`part` reads a slot's state without changing it; `whole` merges, orders and cuts. Both work the same if a
+client reads the published arrays and if the slots answer in a batch (architecture.md). `part` evaluates
+everything that needs a slot's tables: its result contains the select list and ORDER BY as columns.
 
-CheetahGIS section VI-A (object, range count and kNN queries: hash look-up, cells, local k merged) and SSTD
-section 6 (SRQ, SKQ); instead of cells there is a scan, see `stqsh.core.kernels.index.scan`.
+See CheetahGIS section VI-A (object, range count and kNN queries: hash look-up, cells, merging of local k
+nearest) and SSTD section 6 (SRQ, SKQ). A scan replaces their cells, see `stqsh.core.kernels.index.scan`.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ from stqsh.spec.region import Key, NearestSpec, Place
 from stqsh.spec.stream import StreamSpec
 
 Selecting: TypeAlias = Callable[[PresentObjects, SnapshotSpec, RegionNow], SnapshotSelection]
-"""Makes the operators of a snapshot of the objects, the snapshot, and its region as it is now."""
+"""Makes the operators of a snapshot, from the present objects, the snapshot, and its region as it is now."""
 
 RANK = "rank"
-"""The column of a share with the ranks of its rows, for kinds that rank their members."""
+"""The column of a share that contains the ranks of its rows, for kinds that rank their members."""
 TIME = "time"
-"""The column of a share with the times of its rows, of snapshots of the past: keys may come again there."""
+"""The column of a share that contains times, for snapshots of the past, in which keys may repeat."""
 LET_GO = b"let_go"
-"""The entry of the metadata of a share of the past that says how many events the slot has archived so far."""
+"""The metadata key of a share of the past that holds how many events the slot has archived so far."""
 _KEY, _COUNT = "key", "count"
 
 
 class KeptShares(Protocol):
-    """What a client keeps to answer snapshots without a scan."""
+    """A client's cache that answers snapshots without a scan."""
 
     def share(self, state: SlotState, selection: SnapshotSelection) -> pa.RecordBatch | None:
-        """Return what `part` returns; None for a snapshot that needs a scan, or asks for members."""
+        """Return what `part` returns; None for a snapshot that needs a scan or asks for members."""
 
     def members(self, state: SlotState, selection: SnapshotSelection) -> Array | None:
-        """Return the objects that a snapshot asks for, int32 (n,); None if that needs a scan."""
+        """Return the objects that a snapshot asks for, int32 (n,); None if they must be found by a scan."""
 
 
 def knows(state: SlotState, spec: BoundQuery) -> bool:
@@ -67,9 +67,9 @@ def knows(state: SlotState, spec: BoundQuery) -> bool:
 
 
 def focal_places(state: SlotState, spec: BoundQuery) -> dict[Key, Place]:
-    """Return where the focal objects of a snapshot are that this slot has and that are present, by key.
+    """Return the places of a snapshot's focal objects that are present on this slot, by key.
 
-    Regions that move with objects need these places before any slot's `part`, see `at_places`.
+    Regions that move with objects need these places before `part` is called for any slot, see `at_places`.
     """
     places: dict[Key, Place] = {}
     keys, present = focal_keys(spec), _present(state, spec)
@@ -84,12 +84,12 @@ def focal_places(state: SlotState, spec: BoundQuery) -> dict[Key, Place]:
 
 
 def answer(state: SlotState, ask: AskSpec) -> pa.RecordBatch | None:
-    """Answer a question that came through the control log.
+    """Answer a question from the control log.
 
-    Without a place, the answer for moving regions says where their focal objects are: a row with the number
-    of its key, x and y for each that is present on this slot. A spec with `measure` asks for the figures of
-    `stqsh.core.snapshots.query_cost`, which are returned as JSON. `part` answers everything else. The result
-    is None if what the snapshot reads has since been dropped.
+    If the region moves and the question has no place, return the places of the focal objects: a row with the
+    number of its key, x and y for each that is present on this slot. If the spec has `measure`, return the
+    figures of `stqsh.core.snapshots.query_cost` as JSON. Otherwise return the result of `part`. The result is
+    None if anything that the snapshot reads was dropped in the meantime.
     """
     spec = ask.spec
     if not knows(state, spec):
@@ -122,14 +122,14 @@ def part(
         state: The slot's state; only read.
         spec: The spec of a snapshot SELECT.
         place: The place of the region's focal object, None while it is absent.
-        selecting: Makes the operators; EXPLAIN ANALYZE has them timed.
-        kept: What is kept of earlier snapshots; without it, all objects are scanned.
+        selecting: Makes the operators; EXPLAIN ANALYZE passes operators that are timed.
+        kept: The cache of earlier snapshots; without it, all objects are scanned.
 
     Returns:
         The columns key, `s0`, `s1`, … of the select list, `o0`, … of ORDER BY, and `rank` for kinds that rank
-        their members; or one row `count`. It has no more rows than the answer may have. None if the slot does
-        not know the stream, or has no object with the key. If functions of the user failed, the metadata of
-        its schema says why.
+        their members; or one row `count`. It has at most as many rows as the answer can have. None if the
+        slot does not know the stream, or has no object with the key. If user functions failed, the metadata
+        of its schema contains the reason.
 
     Raises:
         ValueError: a region or expression is of an unknown kind.
@@ -144,7 +144,7 @@ def part(
 
 
 def noting_failures(make: Callable[[], pa.RecordBatch | None]) -> pa.RecordBatch | None:
-    """Return the share that is made, with the reason in its metadata if functions of the user failed."""
+    """Return the share that `make` returns; if user functions failed, add the reason to its metadata."""
     with apart() as failures:
         found = make()
         failed = failures()
@@ -179,14 +179,14 @@ def _part(
 
 
 def share_of(selection: SnapshotSelection) -> pa.RecordBatch:
-    """Return the share of what a snapshot selects, as `part` does, by a scan."""
+    """Return the share of a snapshot's members by a scan, like `part`."""
     kind = KINDS[selection.spec.kind]
     objects = np.empty(0, np.int32) if selection.reach.is_nowhere else kind.select_members(selection)
     return _share(selection, objects)
 
 
 def _share(selection: SnapshotSelection, objects: Array) -> pa.RecordBatch:
-    """Return the share of members."""
+    """Return the share that contains the given members."""
     if selection.spec.aggregate == "count":
         return _counted(len(objects))
     rank = KINDS[selection.spec.kind].rank(selection, objects)
@@ -198,7 +198,7 @@ def _share(selection: SnapshotSelection, objects: Array) -> pa.RecordBatch:
 def selection_of(
     state: SlotState, spec: SnapshotSpec, place: Place | None = None, selecting: Selecting = SnapshotSelection
 ) -> SnapshotSelection | None:
-    """Return the operators of a snapshot on a slot, with the arguments of `part`; None without the stream."""
+    """Return the operators of a snapshot on a slot; arguments as for `part`. None without the stream."""
     present = _present(state, spec)
     if present is None:
         return None
@@ -210,7 +210,7 @@ def selection_of(
 def whole(parts: Sequence[pa.RecordBatch], spec: SnapshotSpec) -> pa.Table:
     """Return the answer that the slots' shares form: the select list's named columns, in order.
 
-    `parts` are the shares of all slots at one step, at least one, in any order.
+    `parts` are the shares of all slots at one step, at least one share, in any order.
     """
     if spec.aggregates is not None:
         return groups_whole(parts, spec)
@@ -219,7 +219,7 @@ def whole(parts: Sequence[pa.RecordBatch], spec: SnapshotSpec) -> pa.Table:
     found = pa.concat_tables(tables, promote_options="permissive")
     if spec.aggregate == "count":
         count = pc.sum(found[_COUNT]).as_py() or 0
-        most = count if wanted is None else wanted  # each slot counts as many as it has
+        most = count if wanted is None else wanted  # each slot counts all of its members
         return pa.table({spec.output: [min(count, most)]})
     if RANK in found.column_names:
         order = pc.sort_indices(found, sort_keys=[(RANK, "ascending"), *_by_key(found)])
@@ -247,7 +247,7 @@ def nothing(stream: StreamSpec, spec: SnapshotSpec) -> pa.RecordBatch:
 
 
 def empty_share(state: SlotState, spec: SnapshotSpec) -> pa.RecordBatch | None:
-    """Return the share of a slot without members, reading none of its objects; None without the stream."""
+    """Return a slot's share without members, without reading its objects; None if the stream is unknown."""
     present = _present(state, spec)
     if present is None:
         return None
@@ -260,9 +260,9 @@ def empty_share(state: SlotState, spec: SnapshotSpec) -> pa.RecordBatch | None:
 
 
 def _present(state: SlotState, spec: BoundQuery) -> PresentObjects | None:
-    """Return a stream's objects as of the instant of the snapshot, None if the slot does not know it.
+    """Return a stream's objects at the instant of the snapshot; None if the slot does not know the stream.
 
-    It is the step's time, with WINDOW the end of the step's tick (language.md section 7).
+    The instant is the step's time, or with WINDOW the end of the step's tick (language.md section 7).
     """
     present = PresentObjects.of(state, spec.stream_id, at_end=window_of(spec) is not None)
     is_past = isinstance(spec, SnapshotSpec) and spec.past
@@ -270,12 +270,12 @@ def _present(state: SlotState, spec: BoundQuery) -> PresentObjects | None:
 
 
 def window_of(spec: BoundQuery) -> int | None:
-    """Return the window of a query or a snapshot, µs; None without one."""
+    """Return the window of a query or a snapshot, µs; None if it has no window."""
     return spec.window_us if spec.aggregates is None else spec.aggregates.window_us
 
 
 def _without_tables(spec: AggregateSpec) -> AggregateSpec:
-    """Return aggregates without expressions that need tables or regions."""
+    """Return aggregates in which NULL replaces expressions that need tables or regions."""
     groups = tuple(GroupColumn(_known(group.value, group.type), group.type) for group in spec.groups)
     measures = tuple(
         measure
@@ -287,13 +287,13 @@ def _without_tables(spec: AggregateSpec) -> AggregateSpec:
 
 
 def _known(expr: Expr, kind: str = "STRING") -> Expr:
-    """Return an expression, or NULL in place of one that needs a table or a region."""
+    """Return an expression; NULL replaces one that needs a table or a region."""
     needs = any(has_node(expr, node) for node in (JoinExpr, RegionOfExpr, InsideExpr))
     return LiteralExpr(None, kind) if needs else expr
 
 
 def _members(selection: SnapshotSelection, kind: QueryKind) -> Array:
-    """Return the objects of the answer that this slot knows: those of the kind, or the one with the key."""
+    """Return the members on this slot: those that the kind selects, or the object with the key."""
     if selection.reach.is_nowhere:
         return np.empty(0, np.int32)
     key = selection.spec.lookup
@@ -301,7 +301,7 @@ def _members(selection: SnapshotSelection, kind: QueryKind) -> Array:
 
 
 def _rows(selection: SnapshotSelection, objects: Array, rank: Array | None) -> pa.RecordBatch:
-    """Return the answer of `part` for objects; with a LIMIT, only those that can be in the answer."""
+    """Return the result of `part` for objects; with LIMIT, only rows that can be in the answer."""
     limit = selection.spec.limit
     if limit is not None and len(objects) > limit and rank is None:
         order = _columns(selection, objects, select=False)
@@ -319,7 +319,7 @@ def _columns(
     columns = {_KEY: rows.value(ColumnExpr(selection.present.table.spec.key))}
     if spec.past:
         columns[TIME] = rows.value(ColumnExpr(selection.present.table.spec.time))
-    # As in the order of a continuous query, infinities and NaN are NULL.
+    # Infinities and NaN are NULL, as in the order of a continuous query.
     columns |= {f"o{i}": canonical(rows.value(column.value)) for i, column in enumerate(spec.order)}
     if select:
         columns |= {f"s{i}": rows.value(column.value) for i, column in enumerate(spec.select)}
@@ -327,7 +327,7 @@ def _columns(
 
 
 def _by_key(table: pa.Table) -> list[tuple[str, Literal["ascending"]]]:
-    """Return the sort keys of rows that nothing else orders."""
+    """Return the sort keys of rows without another order."""
     return [(name, "ascending") for name in (_KEY, TIME) if name in table.column_names]
 
 
@@ -336,10 +336,10 @@ def _counted(count: int) -> pa.RecordBatch:
 
 
 def _first(table: pa.Table, spec: SnapshotSpec) -> pa.Array[Any]:
-    """Return positions of the rows in the order of ORDER BY, up to LIMIT.
+    """Return the positions of the rows in the order of ORDER BY, up to LIMIT.
 
-    NULLs come last, or first where ORDER BY says so; ties, and rows without ORDER BY, are ordered by key, and
-    those of one key, which only the past has, by time.
+    NULLs are last, or first where ORDER BY requires it. Ties, and rows without ORDER BY, are ordered by key.
+    Rows with the same key, which only snapshots of the past have, are ordered by time.
     """
     keys: list[Any] = []
     for i, column in enumerate(spec.order):

@@ -1,1 +1,1 @@
-"""A slot's state: named arrays, and the tables, keys, strings and columns that they form."""
+"""A slot's state: named arrays, and the tables, keys, strings and columns that consist of them."""

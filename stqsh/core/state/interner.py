@@ -18,14 +18,14 @@ from stqsh.core.state.slot_state import SlotState
 Keys: TypeAlias = "pa.Array[Any]"
 
 MAX_BYTES = 2**31 - 1
-"""The most bytes of all strings of one interner, as in one Arrow string array."""
+"""The most bytes of all strings of one interner; one Arrow string array has the same limit."""
 
 
 class Interner:
     """Indices 0, 1, 2, … for distinct keys in order of arrival.
 
-    Arrays below `prefix`: table uint64 (power of two), hashes uint64 (first the count, then one for each
-    key), offsets int32 (n + 1), data uint8.
+    Arrays below `prefix`: table uint64 (power of two,), hashes uint64 (the count, then one hash for each
+    key), offsets int32 (n + 1,), data uint8.
     """
 
     def __init__(self, state: SlotState, prefix: str) -> None:
@@ -54,11 +54,11 @@ class Interner:
         return hash_table.find(self._array("table"), self._keys(), HashedKeys(frozen(hashes), offsets, data))
 
     def intern(self, keys: Keys, hashes: npt.NDArray[np.uint64] | None = None) -> npt.NDArray[np.int32]:
-        """Return the index of each key, adding new keys.
+        """Return the index of each key; add new keys.
 
         Args:
             keys: A string, int32 or int64 array; nulls count as the empty string or 0.
-            hashes: Their `hash_keys`, if known already.
+            hashes: The keys' `hash_keys`, if known.
 
         Raises:
             ValueError: all texts together would exceed `MAX_BYTES`.
@@ -74,7 +74,7 @@ class Interner:
                 distinct = pc.unique(keys.take(positions))
                 if len(distinct) == len(missing):
                     raise ValueError(f"the texts of {self._prefix} take more than {MAX_BYTES} bytes")
-                self.intern(distinct)  # a batch may repeat its texts, each of which is kept once
+                self.intern(distinct)  # a batch may repeat its texts; each distinct text is stored once
                 return self.find(keys, hashes)
             self._reserve(len(missing), more)
             count = hash_table.insert(
@@ -84,14 +84,14 @@ class Interner:
                 HashedKeys(hashes, offsets, data),
                 found,
             )
-            # Give back what was reserved for duplicate keys.
+            # Release the space that was reserved for repeated keys.
             self._state.resize(f"{self._prefix}/hashes", 1 + count)
             offsets = self._state.resize(f"{self._prefix}/offsets", 1 + count)
             self._state.resize(f"{self._prefix}/data", int(offsets[-1]))
         return found
 
     def _reserve(self, more: int, more_bytes: int) -> None:
-        """Make room for `more` keys of `more_bytes` in total; the table stays at most half full."""
+        """Make room for `more` keys of `more_bytes` in total; the table remains at most half full."""
         state, prefix = self._state, self._prefix
         count, used = len(self), len(self._array("data"))
         state.resize(f"{prefix}/hashes", 1 + count + more)
@@ -105,10 +105,10 @@ class Interner:
             hash_table.rebuild(table, self._array("hashes"), count)
 
     def keep(self, kept: npt.NDArray[Any]) -> None:
-        """Keep only the keys with these indices, ascending, which become 0, 1, 2, …."""
+        """Keep only the keys with these indices, ascending; they get the indices 0, 1, 2, …."""
         state, prefix, count = self._state, self._prefix, len(kept)
         chosen: Any = pa.array(kept)
-        starts, text = key_bytes(self.strings().take(chosen))  # integers count as strings of 8 bytes
+        starts, text = key_bytes(self.strings().take(chosen))  # integer keys are strings of 8 bytes here
         hashes = np.concatenate([np.array([count], np.uint64), self._array("hashes")[1:][kept]])
         size = 64
         while 2 * count > size:
@@ -119,7 +119,7 @@ class Interner:
         hash_table.rebuild(state.create(f"{prefix}/table", np.uint64, size), hashes, count)
 
     def strings(self) -> pa.Array[Any]:
-        """Return all strings by index; a view of the state that is valid until its next change."""
+        """Return all strings by index, as a view of the state that is valid until the next change."""
         offsets, data = self._keys()
         return pa.StringArray.from_buffers(len(self), pa.py_buffer(offsets.data), pa.py_buffer(data.data))
 
@@ -132,22 +132,22 @@ class Interner:
         return numbers.cast(kind)
 
     def hashes_of(self, indices: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
-        """Return the `hash_keys` of the keys with these indices, uint64 (n,); any for an index of none."""
+        """Return the `hash_keys` of keys by their indices, uint64 (n,); arbitrary for an unknown index."""
         return self._array("hashes").take(indices + 1, mode="clip")
 
     def integers(self) -> npt.NDArray[np.int64]:
-        """Return all keys of an interner of integers by index; int64 (n,)."""
+        """Return all keys of an integer interner by index; int64 (n,)."""
         return self._array("data").view(np.int64)
 
 
 class SeenKeys:
-    """The keys that have been seen so far, over any number of batches."""
+    """The keys that were seen so far, over any number of batches."""
 
     def __init__(self) -> None:
         self._interner = Interner(SlotState.fresh(0), "keys")
 
     def seen(self, keys: Keys) -> npt.NDArray[np.bool_]:
-        """Mark the keys (n,) that were seen before, in earlier calls or in this array; keep all of them."""
+        """Mark the keys, (n,), seen before, in earlier calls or earlier in this array; store all of them."""
         known, places = len(self._interner), self._interner.intern(keys)
         newest = np.maximum.accumulate(np.append(known - 1, places[:-1]))
         return places <= newest

@@ -1,6 +1,6 @@
 """Joined tables on a slot: rows by key, looked up for many keys at once (SOLE section 7.3).
 
-Each slot has the whole table, so a join on key equality is a local look-up for every object. A row costs its
+Each slot has the whole table, so a join on key equality is a local look-up for every object. A row takes its
 values, eight bytes of hash and its share of the hash table; equal strings are stored once.
 """
 
@@ -25,8 +25,8 @@ from stqsh.spec.stream import TableSpec
 class JoinedTables:
     """The tables of a slot, by id; the header's entry "tables" holds their specs.
 
-    Arrays below `t{id}/`: keys/… (an interner; a row's number is its key's index), strings/… (an interner of
-    all texts except keys), and for each further column i: c{i} values, v{i} bool.
+    Arrays below `t{id}/`: keys/… (an interner; the number of a row is the index of its key), strings/… (an
+    interner of all texts except keys), and for each further column i: c{i} values, v{i} bool.
     """
 
     def __init__(self, state: SlotState) -> None:
@@ -34,10 +34,10 @@ class JoinedTables:
         self._saved = state.entry("tables")
 
     def define(self, spec: TableSpec) -> None:
-        """Create an empty table; an existing one does not change.
+        """Create an empty table; an existing table does not change.
 
         Args:
-            spec: A table whose key is a column of STRING, BIGINT or INT.
+            spec: The table; its key is a column of STRING, BIGINT or INT.
         """
         if str(spec.id) in self._saved:
             return
@@ -57,10 +57,10 @@ class JoinedTables:
         return self._spec(table).types[column]
 
     def add(self, table: int, batch: pa.RecordBatch) -> None:
-        """Append rows of the declared columns; the first row of a key counts, and keys are not null.
+        """Append rows of the declared columns; of rows with equal keys the first counts. Keys are not null.
 
         Raises:
-            KeyError: there is no such table.
+            KeyError: the table does not exist.
         """
         spec = self._spec(table)
         keys = self._keys(table)
@@ -81,18 +81,18 @@ class JoinedTables:
             self._state.release(f"t{table}/")
 
     def values(self, table: int, keys: pa.Array[Any], column: str) -> pa.Array[Any]:
-        """Return a column of the rows with given keys, null if there is none or the key is null.
+        """Return a column of the rows with given keys; null if no row has the key or the key is null.
 
         Args:
-            table: Its id.
-            keys: Keys of the key's type, integers of any width; (n,).
-            column: Its name.
+            table: The id of the table.
+            keys: Keys of the key column's type, integers of any width; (n,).
+            column: The name of the column.
 
         Returns:
             An array of the column's declared Arrow type, (n,).
 
         Raises:
-            KeyError: there is no such table or column.
+            KeyError: the table or column does not exist.
         """
         spec = self._spec(table)
         kinds = spec.types
@@ -106,7 +106,7 @@ class JoinedTables:
         return decode(pick(stored, nothing, rows), kinds[column], texts)
 
     def rows(self, table: int, keys: pa.Array[Any]) -> Array:
-        """Return the row of each key, int32 (n,); -1 if there is none."""
+        """Return the row of each key, int32 (n,); -1 if no row has the key."""
         rows = self._keys(table).find(keys)
         if keys.null_count:
             rows[pc.is_null(keys).to_numpy(zero_copy_only=False)] = -1

@@ -1,4 +1,4 @@
-"""The streams that retain significant objects only, and how much memory they may use."""
+"""The streams that retain only significant objects, and the memory that they may use."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from stqsh.core.state.slot_state import SlotState
 
 @dataclass(frozen=True)
 class RetentionOrder:
-    """What a command "memory" asks of a stream.
+    """The parameters of a command "memory" for a stream.
 
     Attributes:
         factor: The share of the cache distance that is used, 0 .. 1 (SOLE section 4.5).
-        k: Objects that fewer queries need are dropped when they report (section 6.4).
+        k: Objects that fewer than k queries need are dropped when they report (section 6.4).
         cache: The share of the cache distance that query load shedding leaves (section 6.3).
-        area: The share of regions' areas that it leaves.
-        part: The share dropped of the objects that k - 1 queries need, always the same ones, see
+        area: The share of regions' areas that query load shedding leaves.
+        part: The share to drop of the objects that k - 1 queries need, always the same objects, see
             `stqsh.core.retention.object_shedding.is_spared`.
     """
 
@@ -28,7 +28,7 @@ class RetentionOrder:
 
 
 def memory_of(state: SlotState, stream: int) -> RetentionOrder:
-    """Return the last order for a stream's memory; the default keeps everything."""
+    """Return the last order for a stream's memory; the default order keeps everything."""
     return RetentionOrder(**state.entry("memory").get(str(stream), {}))
 
 

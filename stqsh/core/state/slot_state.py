@@ -1,7 +1,7 @@
 """A slot's state: named numpy arrays and a small header, nothing else.
 
-With structs of arrays, a snapshot is a copy, recovery a load and a kernel a loop. The engine may use an
-`Allocator` to back the arrays with memory-mapped files; elsewhere they are on the heap.
+With structs of arrays, a snapshot is a copy, recovery is a load, and a kernel is a loop. The engine may pass
+an `Allocator` that backs the arrays with memory-mapped files; otherwise they are on the heap.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from stqsh.arrays import Array
 from stqsh.spec.stream import StreamSpec, stream_spec
 
 PIECE_BYTES = 4 << 20
-"""The largest size of a snapshot's piece, in bytes."""
+"""The most bytes of a piece of a snapshot."""
 
 _SMALLEST = 16
-"""The least capacity of an array, in elements."""
+"""The minimum capacity of an array, in elements."""
 
 _TOLERATED = 16
-"""Unused memory behind an array is trimmed beyond 1/16 of its length ..."""
+"""Unused memory behind an array is trimmed if it exceeds 1/16 of the array's length ..."""
 
 _SMALL_CHANGE = 1 << 16
-"""... and beyond this many bytes."""
+"""... and this many bytes."""
 
 _SHORT = 3
-"""Arrays that keep less than a third of their elements are trimmed at once, ..."""
+"""Arrays that keep at most a third of their elements are trimmed at once, ..."""
 
 _PATIENCE = 4
-"""... others once in this many calls."""
+"""... other arrays once in this many calls."""
 
 _ROOMY = 8
 """An array that shrinks keeps at most this many times the capacity that it needs."""
 
 
 class SlotClock(msgspec.Struct, frozen=True):
-    """The time of a slot: its last step, the tick of step 1 and the length of a tick in µs, if known.
+    """The time of a slot: its last step, the tick of step 1, and the length of a tick in µs, if known.
 
-    `closing` is the last closing step, 0 for none: it stands at the end of the last tick.
+    `closing` is the last closing step, 0 for none; its time is the end of the last tick.
     """
 
     step: int = 0
@@ -61,13 +61,13 @@ class Allocator(Protocol):
     def allocate(self, name: str, dtype: np.dtype[Any], capacity: int) -> Array:
         """Return a new zeroed one-dimensional array of `capacity` elements.
 
-        It replaces an earlier array of that name, which must stay readable while it is copied.
+        It replaces an earlier array of that name, which must remain readable while it is copied.
         """
 
     def grow(self, name: str, array: Array, length: int) -> Array:
-        """Return an array of at least `length` elements that begins with a named array; the rest is zero.
+        """Return an array of at least `length` elements that starts with a named array; the rest is zero.
 
-        `array` is that array with all its capacity, and is not used afterwards.
+        `array` is the named array with all of its capacity, and is not used afterwards.
         """
 
     def release(self, name: str) -> None:
@@ -82,7 +82,7 @@ class HeapAllocator:
         return np.zeros(capacity, dtype)
 
     def grow(self, name: str, array: Array, length: int) -> Array:
-        """Return a copy of at least twice the capacity, so that few elements are copied often."""
+        """Return a copy with at least twice the capacity, so that elements are seldom copied."""
         grown = self.allocate(name, array.dtype, max(length, 2 * len(array)))
         grown[: len(array)] = array
         return grown
@@ -105,7 +105,7 @@ class NamedArrays:
         self.buffers = buffers if buffers is not None else {}
         self._allocator = allocator or HeapAllocator()
         self._calls = 0
-        # The most elements in use of each array that changed: until they are given back, and of late.
+        # The most elements in use of each changed array: since its memory was last trimmed, and recently.
         self._extents: dict[str, int] = {}
         self._reached: dict[str, int] = {}
 
@@ -113,11 +113,11 @@ class NamedArrays:
         return name in self._lengths
 
     def array(self, name: str) -> Array:
-        """Return the elements in use of a named array, a view that is valid until the array is resized."""
+        """Return the elements in use of a named array, as a view that is valid until the array is resized."""
         return self.buffers[name][: self._lengths[name]]
 
     def create(self, name: str, dtype: npt.DTypeLike, length: int = 0) -> Array:
-        """Create a zeroed array; one of the same name is replaced."""
+        """Create a zeroed array; it replaces an array of the same name."""
         self.buffers[name] = self._allocator.allocate(name, np.dtype(dtype), max(length, _SMALLEST))
         self._lengths[name] = self._extents[name] = self._reached[name] = length
         return self.array(name)
@@ -141,7 +141,7 @@ class NamedArrays:
         self.resize(name, used + len(items))[used:] = items
 
     def replace(self, name: str, values: Array) -> Array:
-        """Replace the content of an array, which is created if it does not exist."""
+        """Replace the content of an array; create the array if it does not exist."""
         if name not in self or self.buffers[name].dtype != values.dtype:
             self.create(name, values.dtype, len(values))
         view = self.resize(name, len(values))
@@ -149,7 +149,7 @@ class NamedArrays:
         return view
 
     def shrink(self, name: str, values: Array) -> Array:
-        """Replace the content by fewer values; give back spare capacity once it is most of the array."""
+        """Replace the content by fewer values; release spare capacity once it is most of the array."""
         if len(self.buffers[name]) > _ROOMY * len(values) + _SMALLEST:
             values = values.copy()
             self.create(name, values.dtype, len(values))
@@ -162,11 +162,12 @@ class NamedArrays:
             self._allocator.release(name)
 
     def trim_unused(self, trim: Callable[[str, Array, int], Array]) -> None:
-        """Give back unused memory behind arrays, unless it is small.
+        """Release unused memory behind arrays, unless it is small.
 
-        An array that grows and shrinks from batch to batch keeps what it needs. Each call trims those that
-        have become much shorter, and one in `_PATIENCE` calls those that have not been longer since the one
-        before it. `trim` returns a named buffer cut to a number of elements, with its content.
+        An array that grows and shrinks from batch to batch keeps what it needs. Each call trims the arrays
+        that have become much shorter. One in `_PATIENCE` calls also trims the arrays that were not longer
+        since the previous such call. `trim` returns a named buffer cut to a number of elements, with its
+        content.
         """
         self._calls += 1
         is_due = self._calls % _PATIENCE == 0
@@ -185,7 +186,7 @@ class NamedArrays:
             self._reached.clear()
 
     def names(self, prefix: str | tuple[str, ...] = "") -> list[str]:
-        """Return the names of the arrays that begin with a prefix, or with one of several."""
+        """Return the names of the arrays that begin with a prefix, or with any of several prefixes."""
         return [name for name in self._lengths if name.startswith(prefix)]
 
     @property
@@ -200,7 +201,8 @@ class SlotState(NamedArrays):
     Names are paths such as `s3/objects/x`; all arrays of a stream begin with `s{id}/`.
 
     Attributes:
-        header: "slot" (index), "lengths" ({array name: elements in use}), and entries of other modules.
+        header: "slot" (the slot's number), "lengths" ({array name: elements in use}), and other modules'
+            entries.
     """
 
     def __init__(
@@ -228,12 +230,12 @@ class SlotState(NamedArrays):
         return msgspec.convert(self.header.get("clock", {}), SlotClock)
 
     def entry(self, name: str) -> dict[str, Any]:
-        """Return an entry of the header that is a JSON object, created if it is missing."""
+        """Return an entry of the header that is a JSON object; create it if it is missing."""
         entry: dict[str, Any] = self.header.setdefault(name, {})
         return entry
 
     def release(self, prefix: str) -> None:
-        """Remove all arrays whose names begin with `prefix`, with their declarations."""
+        """Remove all arrays whose names begin with `prefix`, and their declarations."""
         super().release(prefix)
         # See `stqsh.core.state.table`, and `stqsh.core.texts.term_table`.
         for entry in ("references", "derived", "versions", "value_columns"):
@@ -242,14 +244,14 @@ class SlotState(NamedArrays):
 
 
 class _SnapshotHead(msgspec.Struct):
-    """The start of a snapshot: the header, and each array's name and dtype."""
+    """The start of a snapshot: the header, and the name and dtype of each array."""
 
     header: dict[str, Any]
     arrays: list[tuple[str, str]]
 
 
 def snapshot(state: SlotState) -> Iterator[bytes]:
-    """Cut the state into pieces of at most `PIECE_BYTES`, arrays at their exact length, for `restore`."""
+    """Cut the state into pieces of at most `PIECE_BYTES` for `restore`; arrays have their exact length."""
     directory = [(name, state.buffers[name].dtype.str) for name in state.names()]
     head = msgspec.json.encode(_SnapshotHead(state.header, directory))
     parts: list[bytes | memoryview] = [len(head).to_bytes(8, "little"), head]
@@ -289,7 +291,7 @@ def restore(pieces: Iterable[bytes | memoryview], allocator: Allocator | None = 
 
 
 class _Reader:
-    """A reader of bytes across the borders of pieces."""
+    """Reads bytes across the boundaries of pieces."""
 
     def __init__(self, pieces: Iterable[bytes | memoryview]) -> None:
         self._pieces = iter(pieces)

@@ -10,7 +10,7 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import Relation, derived, referenced, references, renumber
 
 _SPARE = 4096
-"""The most unused strings before the dictionary is rebuilt."""
+"""The most unused strings that may exist before the dictionary is rebuilt."""
 
 
 def pool_of(state: SlotState, stream: int) -> Interner:
@@ -21,8 +21,8 @@ def pool_of(state: SlotState, stream: int) -> Interner:
 def vacuum(state: SlotState, stream: int, *, now: bool = False) -> bool:
     """Remove the strings that no array refers to, and return whether codes have changed.
 
-    It runs once they are more than half of the dictionary, or `now`. Amortised over the batches that added
-    the strings, this costs less than reading them did.
+    This happens once they are more than half of the dictionary, or `now`. Amortised over the batches that
+    added the strings, this costs less than reading the strings did.
     """
     pool = pool_of(state, stream)
     named = sum(len(state.array(name)) for name in references(state, "strings", stream))
@@ -32,15 +32,15 @@ def vacuum(state: SlotState, stream: int, *, now: bool = False) -> bool:
 
 
 def remove_unused(state: SlotState, relation: Relation, stream: int, prefix: str, spare: int = -1) -> bool:
-    """Remove the strings of an interner that no array refers to, and return whether that was done.
+    """Remove the strings of an interner that no array refers to; return whether strings were removed.
 
     Args:
         state: The slot's state.
-        relation: What the strings are: "strings" or "terms".
-        stream: The stream that they belong to.
+        relation: The relation that the strings form: "strings" or "terms".
+        stream: The stream of the strings.
         prefix: The prefix of the interner's arrays.
-        spare: Do nothing unless the unused strings are more than half of all, and more than this; -1 removes
-            them in any case.
+        spare: Do nothing unless the unused strings are more than half of all strings, and more than this; -1
+            always removes them.
     """
     interner = Interner(state, prefix)
     used = referenced(state, relation, stream, len(interner))

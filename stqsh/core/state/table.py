@@ -1,7 +1,8 @@
-"""Tables of a slot: named columns in the slot's state, and what the numbers in them refer to.
+"""Tables of a slot: named columns in the slot's state, and the relations that their numbers refer to.
 
 A table declares its arrays once, as attributes of its class. Numbers may refer to a stream's objects, to the
-strings of its dictionary or to its terms; `renumber` updates all such arrays when these are renumbered.
+strings of its dictionary, or to its terms; `renumber` updates all such arrays when objects, strings or terms
+are renumbered.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from stqsh.arrays import Array
 from stqsh.core.state.slot_state import SlotState
 
 Relation: TypeAlias = Literal["objects", "strings", "terms"]
-"""What numbers may refer to: the objects of a stream, its strings, or its terms."""
+"""The relations that numbers may refer to: a stream's objects, its strings, or its terms."""
 
 
 class TableVersionError(ValueError):
-    """The arrays of a table are of a version that this stqsh cannot read."""
+    """The version of a table's arrays is one that this stqsh cannot read."""
 
     def __init__(self, prefix: str, found: int, known: int) -> None:
         super().__init__(
@@ -32,13 +33,13 @@ class TableVersionError(ValueError):
 
 @dataclass
 class ArraySpec:
-    """One array of a table; as an attribute of a table's class it reads as the array itself.
+    """One array of a table; as an attribute of a table instance it evaluates to the array itself.
 
     Attributes:
         dtype: The type of its elements.
-        refers_to: What its elements are numbers of; -1 refers to nothing.
-        derived_from: The relation with one element here for each member; the array may be shorter.
-        width: Elements per row.
+        refers_to: The relation that elements are numbers of; -1 refers to nothing.
+        derived_from: The relation for whose members the array has one element each; the array may be shorter.
+        width: The number of elements per row.
         length: The initial length of an array that is not a column; None for columns.
     """
 
@@ -63,7 +64,7 @@ class ArraySpec:
 
 
 class Alias:
-    """Another name of an array, for the rows in which it means something else."""
+    """Another name of an array, for rows in which it has another meaning."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -78,10 +79,10 @@ _NO_ARRAY = ArraySpec(np.uint8)
 
 
 class StateTable:
-    """Arrays `{prefix}/{name}` of a slot, created where they are missing.
+    """Arrays `{prefix}/{name}` of a slot; missing arrays are created.
 
-    All columns have the same number of rows. Subclasses declare arrays as attributes, the first of which is a
-    column:
+    All columns have the same number of rows. Subclasses declare arrays as attributes; the first attribute is
+    a column:
 
     >>> class Visits(StateTable):
     ...     query = ArraySpec(np.int64)
@@ -95,7 +96,7 @@ class StateTable:
 
     specs: ClassVar[Specs] = {}
     version: ClassVar[int] = 1
-    """The version of what the arrays mean. A new array needs no other version: its elements are zero."""
+    """The version of the arrays' meaning. A new array needs no new version, because it is zero."""
 
     def __init_subclass__(cls) -> None:
         own = {name: spec for name, spec in vars(cls).items() if isinstance(spec, ArraySpec)}
@@ -111,7 +112,7 @@ class StateTable:
             more: arrays known only at run time.
 
         Raises:
-            TableVersionError: the arrays are of a version from which or to which no upgrade leads.
+            TableVersionError: no upgrade leads from the arrays' version to this one.
         """
         self.state, self.prefix = state, prefix
         self._specs = {**self.specs, **more} if more else self.specs
@@ -129,7 +130,7 @@ class StateTable:
             state.entry("versions")[prefix] = self.version
 
     def upgrade(self, version: int) -> None:
-        """Bring the arrays from an older version to this one; a class with a later version defines how.
+        """Upgrade the arrays from an older version to this one; a class with a later version defines how.
 
         Raises:
             TableVersionError: no upgrade leads from that version to this one.
@@ -140,11 +141,11 @@ class StateTable:
         return _stored_rows(self.state, self.prefix, self._specs)
 
     def array(self, name: str) -> Array:
-        """Return an array by its name, a view that is valid until the array is resized."""
+        """Return an array by name, as a view that is valid until the array is resized."""
         return self.state.array(f"{self.prefix}/{name}")
 
     def append(self, **columns: npt.ArrayLike) -> Array:
-        """Append rows and return their positions; columns that are not given are filled with zeros."""
+        """Append rows and return their positions; columns without values are filled with zeros."""
         before = _stored_rows(self.state, self.prefix, self._specs)
         for name, values in columns.items():
             self.state.append(f"{self.prefix}/{name}", values)
@@ -191,13 +192,13 @@ class StateTable:
 
 
 def _stored_rows(state: SlotState, prefix: str, specs: Specs) -> int:
-    """Return the number of rows of a table's arrays, by the first of them."""
+    """Return the number of rows of a table's arrays, from the first array."""
     name, spec = next(iter(specs.items()), ("", _NO_ARRAY))
     return len(state.array(f"{prefix}/{name}")) // spec.width if f"{prefix}/{name}" in state else 0
 
 
 def _columns(specs: Specs) -> list[tuple[str, ArraySpec]]:
-    """Return the arrays that are columns."""
+    """Return the declarations of arrays that are columns."""
     return [(name, spec) for name, spec in specs.items() if spec.length is None]
 
 
@@ -211,7 +212,7 @@ def _create(state: SlotState, name: str, spec: ArraySpec, rows: int) -> None:
 
 
 def add_reference(state: SlotState, name: str, relation: Relation) -> None:
-    """Declare that the elements of an array `s{stream}/…` are numbers of a relation, -1 for none."""
+    """Declare that the elements of an array `s{stream}/…` are numbers of a relation; -1 is none."""
     state.entry("references")[name] = relation
 
 
@@ -240,7 +241,7 @@ def _declared(state: SlotState, entry: str, relation: Relation, stream: int) -> 
 
 
 def referenced(state: SlotState, relation: Relation, stream: int, count: int) -> Array:
-    """Return which of the `count` members of a relation some array refers to; bool (count,)."""
+    """Return which of the `count` members of a relation any array refers to; bool (count,)."""
     used = np.zeros(count, np.bool_)
     for name in references(state, relation, stream):
         numbers = state.array(name)
@@ -251,7 +252,7 @@ def referenced(state: SlotState, relation: Relation, stream: int, count: int) ->
 def renumber(state: SlotState, relation: Relation, stream: int, stay: Array) -> None:
     """Renumber references so that only the members marked in `stay`, bool (count,), keep a number.
 
-    Members keep their order; references to others become -1.
+    Members stay in order; references to removed members become -1.
     """
     number = np.append(np.where(stay, np.cumsum(stay) - 1, -1), -1).astype(np.int32)
     for name in references(state, relation, stream):

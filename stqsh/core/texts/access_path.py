@@ -12,16 +12,16 @@ from stqsh.core.texts.keyword_index import KeywordIndex
 from stqsh.core.texts.term_table import EventTerms
 
 _PAIRS, _MOST = 24, 0.75
-"""The grid suits queries if a record is in no more of their boxes than this, and if they are at least this
-share of all: both ways together cost more than one. A look at a box is cheaper than a walk down a tree,
-but trees are divided by place, too, and meet fewer of many large boxes."""
+"""A grid is used if a record is in at most _PAIRS boxes of the queries that it suits, and if these are at
+least the share _MOST of all queries: using both paths costs more than using one. Testing a box is cheaper
+than walking down a tree, but trees are also divided by place, so a record meets fewer of many large boxes."""
 
 
 def choose_grid(index: KeywordIndex, ids: Array, boxes: Array) -> Array:
     """Return which queries a grid of boxes suits better; call it before the index is refreshed.
 
-    These are most queries, if a record is in few of their boxes: not more records than have the rarest
-    term of the query. Queries in the trees stay there until terms are compared again.
+    The grid suits a query if no more records are in its box than have its rarest term. The grid is
+    used only if it suits most queries. Queries in the trees stay there until terms are compared again.
 
     Args:
         index: The keyword index.
@@ -49,7 +49,7 @@ def choose_grid(index: KeywordIndex, ids: Array, boxes: Array) -> Array:
 
 
 def clear_without_words(index: KeywordIndex, pairs: CandidatePairs, said: EventTerms) -> None:
-    """Clear WAS and IS of pairs from the grid, by position, where the words of a query are missing."""
+    """Clear WAS and IS of the grid's pairs, by position, where a text lacks the words of the query."""
     rows = np.flatnonzero(index.queries.with_words & ~index.queries.in_trees)
     if not (len(rows) and len(pairs.query)):
         return

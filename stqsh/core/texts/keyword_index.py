@@ -1,19 +1,20 @@
 """The index of keyword queries: static regions, and terms that the stream's text must contain.
 
-Tornado section 3.2 (FAST), which SSTD section 6.1 uses for its CRQ, too: a query is indexed in the cells of
+Tornado section 3.2 (FAST), which SSTD section 6.1 also uses for its CRQ: a query is indexed in the cells of
 its box and under its rarest term, so an event meets few of the queries whose terms it lacks. See
 `stqsh.core.kernels.index.term_quadtrees` for the trees, `stqsh.core.texts.term_frequencies` for frequencies,
 and `stqsh.core.texts.access_path` for the choice between these trees and a grid.
 
-Costs of an event: one access for each term that no query asks for, and for each other term a walk down its
-tree, of at most ten nodes with lists of boxes that were too large, or of fewer than eight boxes, for a
-further level; a matching box is verified by one access for each further term. Costs of a query: 44 bytes per
-entry, of which it has one to four (under each of its terms if any is enough), most often one or two, as only
-long lists are split; some 16 bytes for nodes; 54 bytes and four per term for itself; and 1.6 µs for
+Cost of an event: one access for each term that no query asks for. For each other term, a walk down its tree
+of at most ten nodes; the nodes' lists contain boxes that are too large for a further level, or fewer than
+eight boxes. Each matching box is verified by one access for each further term. Cost of a query: 44 bytes per
+entry, of which a query has one to four (under each of its terms if any is enough), usually one or two,
+because only long lists are split; about 16 bytes for nodes; 54 bytes and four per term for the query; and 1.6
+µs for insertion.
 insertion.
 
-Measured on one core with real posts of 15 terms, and queries of one to three terms drawn as they occur, in
-events a second; in brackets a grid of the boxes whose pairs are tested one by one:
+Events per second, measured on one core with real posts of 15 terms and queries of one to three terms drawn at
+their frequencies; in brackets, a grid of boxes whose pairs are tested one by one:
 
 | side of boxes | 10 thousand queries | 100 thousand | 1 million |
 |---|---|---|---|
@@ -41,7 +42,7 @@ from stqsh.core.texts.value_terms import RequiredValue
 from stqsh.spec.stream import Bounds
 
 _FIRST_LOOK, _LAST_LOOK = 1 << 12, 1 << 20
-"""Records between checks that queries are indexed under their rarest terms: at first, and at most."""
+"""The number of records between checks that queries are under their rarest terms: at first, and at most."""
 
 _TOO_COMMON = 1.5
 """The index is rebuilt once events meet this many times as many queries as necessary."""
@@ -50,8 +51,9 @@ _TOO_COMMON = 1.5
 class KeywordIndex:
     """Keyword queries of a stream on a slot, kept in arrays below `prefix`.
 
-    For asked/…, the `queries`, see `QueryTerms`; for forest/… and lattice see `TermTree`. looks, int64 (2,),
-    holds the number of records since the last check of frequencies, and when to check again.
+    See `QueryTerms` for asked/…, the `queries`, and `TermTree` for forest/… and lattice. looks, int64 (2,),
+    holds the number of records since the last check of frequencies, and the number after which the next check
+    is due.
     """
 
     def __init__(self, state: SlotState, prefix: str, terms: TermTable) -> None:
@@ -66,7 +68,7 @@ class KeywordIndex:
 
     @property
     def asked(self) -> AskedTerms:
-        """The terms that queries ask for, one row each in the order of `queries`."""
+        """The terms that queries ask for; the rows are in the order of `queries`."""
         return self.queries.rows
 
     def add(
@@ -79,10 +81,10 @@ class KeywordIndex:
         """Add new queries; `refresh` indexes them.
 
         Args:
-            ids: Their ids.
-            phrases: The terms that each asks for; at least one, or a value.
+            ids: The ids of the queries.
+            phrases: The terms of each query; at least one term, or a required value.
             every: Whether all of a query's terms are required.
-            values: The values of columns that each requires, for those of which all terms are required.
+            values: The column values that each query requires, for queries that require all of their terms.
         """
         coded, bits = self.terms.of(phrases), np.zeros(len(ids), np.int64)
         if any(values):
@@ -97,12 +99,12 @@ class KeywordIndex:
         self._tree.renumber(self.queries.put(ids, coded, every, bits))
 
     def refresh(self, ids: Array, boxes: Array, checked: Array, bounds: Bounds | None) -> None:
-        """Follow the queries of the kind: remove those that are gone, and index what changed.
+        """Update the index to the queries of the kind: remove dropped queries, and index what changed.
 
         Args:
             ids: All queries of the kind, ascending, with or without keywords; int64 (q,).
             boxes: The box to index for each, NaN for none; float64 (q, 4).
-            checked: Whether pairs that stay are wanted too; bool (q,).
+            checked: Whether pairs that stay are wanted, too; bool (q,).
             bounds: The extent of the stream, if known.
         """
         own = self.queries.id
@@ -126,7 +128,8 @@ class KeywordIndex:
     def join(self, events: Transitions, said: EventTerms) -> CandidatePairs:
         """Find the pairs of events and queries, by position, where box and terms begin or cease to match.
 
-        For checked queries, they include pairs that continue to match. Queries in the grid are in none.
+        For checked queries, pairs that continue to match are included. Queries in the grid have no pairs
+        here.
         """
         self._tree.add_terms()
         trees = KeywordTrees(self._tree.forest, self.asked, said.spans, self._tree.lattice)
@@ -146,7 +149,7 @@ class KeywordIndex:
         return some
 
     def count(self, records: int, texts: Array | None = None) -> None:
-        """Count new records, and the terms of their texts; the next `refresh` may compare terms again."""
+        """Count new records and the terms of their texts; the next `refresh` may compare terms again."""
         if texts is not None:
             self.terms.learn(texts)
             self.terms.frequencies.count(self.terms.spans, texts)
@@ -159,7 +162,7 @@ class KeywordIndex:
 
     @property
     def is_due(self) -> bool:
-        """Whether enough records came for the next `refresh` to compare terms again."""
+        """Whether enough records arrived for the next `refresh` to compare terms again."""
         return bool(self._looks[0] >= self._looks[1])
 
     def rebuild_if_worn(self, bounds: Bounds | None) -> None:

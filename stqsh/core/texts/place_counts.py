@@ -1,4 +1,4 @@
-"""How many records come where: what one may expect in the box of a query."""
+"""Counts of records by place, which estimate how many records to expect in a query's box."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.stream import Bounds
 
 _SIDE = 64
-"""Cells in each direction."""
+"""The number of cells in each direction."""
 
 
 class PlaceCounts:
-    """The number of records in each cell of a grid, which the first of them lay out.
+    """The number of records in each cell of a grid; the first records determine the grid.
 
-    Arrays below `prefix`: frame float64 (4,), the corner and the cells per unit of x and of y; cells int64
+    Arrays below `prefix`: frame float64 (4,), the corner, and the cells per unit of x and of y; cells int64
     (_SIDE ** 2,).
     """
 
@@ -30,7 +30,7 @@ class PlaceCounts:
         return self._state.array(name) if name in self._state else np.empty(0, np.int64)
 
     def count(self, x: Array, y: Array, weight: int, bounds: Bounds | None) -> None:
-        """Count records, each as several; x, y float64 (n,), NaN for no place."""
+        """Add records, each with the given weight; x, y float64 (n,), NaN for no place."""
         there = ~(np.isnan(x) | np.isnan(y))
         x, y = x[there], y[there]
         if not len(x):
@@ -43,7 +43,7 @@ class PlaceCounts:
         self.cells[:] += weight * np.bincount(row * _SIDE + column, minlength=_SIDE**2)
 
     def expected(self, boxes: Array) -> Array:
-        """Return how many of the records were in each box, about; boxes float64 (n, 4), 0 for NaN."""
+        """Return estimates of how many records were in each box, float64 (n, 4); 0 for NaN."""
         if not len(self.cells):
             return np.zeros(len(boxes))
         below = np.zeros((_SIDE + 1, _SIDE + 1))
@@ -57,7 +57,7 @@ class PlaceCounts:
         self.cells[:] >>= 1
 
     def _scaled(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """Return places in cells from the corner of the grid, within it; 0 for NaN."""
+        """Return places in units of cells from the grid's corner, clipped to the grid; 0 for NaN."""
         x0, y0, per_x, per_y = self._state.array(f"{self._prefix}/frame").tolist()
         both = (x - x0) * per_x, (y - y0) * per_y
         x, y = (np.clip(np.nan_to_num(at, nan=0.0), 0.0, _SIDE) for at in both)
@@ -65,7 +65,7 @@ class PlaceCounts:
 
 
 def _between(sums: Array, x: Array, y: Array) -> Array:
-    """Return sums over all cells below places, as if records were spread evenly within a cell."""
+    """Return sums over all cells below places, assuming that records are evenly spread within a cell."""
     column, row = (np.minimum(at, _SIDE - 1).astype(np.int64) for at in (x, y))
     right, up = x - column, y - row
     lower = sums[row, column] * (1 - right) + sums[row, column + 1] * right

@@ -12,13 +12,13 @@ from stqsh.core.state.table import ArraySpec, StateTable
 
 
 class QueryTerms(StateTable):
-    """Terms of keyword queries, with start, terms and box (flat) as in `keyword_join.AskedTerms`."""
+    """The terms of keyword queries; start, terms and box (flat) are as in `keyword_join.AskedTerms`."""
 
     id = ArraySpec(np.int64)  # ascending
     every = ArraySpec(np.bool_)
     checked = ArraySpec(np.bool_)
     filed_under = ArraySpec(np.int32, "terms")
-    values = ArraySpec(np.int64)  # a bit for each column of `TermTable.value_columns` whose value it requires
+    values = ArraySpec(np.int64)  # one bit per column of `TermTable.value_columns` whose value it requires
     position = ArraySpec(np.int32)  # among the queries of the kind
     box = ArraySpec(np.float64, width=4)
     start = ArraySpec(np.int32, length=1)
@@ -32,21 +32,21 @@ class QueryTerms(StateTable):
 
     @property
     def with_words(self) -> Array:
-        """Which of them ask for terms of the text, rather than for values of columns alone; bool (n,)."""
+        """Which queries ask for terms of the text, not only for values of columns; bool (n,)."""
         return np.diff(self.start) > np.bitwise_count(self.values)
 
     @property
     def in_trees(self) -> Array:
-        """Which of them are in the trees, bool (n,)."""
+        """Which queries are in the trees, bool (n,)."""
         return ~np.isnan(self.rows.box[:, 0])
 
     @property
     def by_terms(self) -> Array:
-        """Which of them ask for words, or are in the trees, bool (n,)."""
+        """Which queries ask for words or are in the trees, bool (n,)."""
         return self.with_words | self.in_trees
 
     def put(self, ids: Array, coded: CodedTexts, every: npt.ArrayLike, values: npt.ArrayLike = ()) -> Array:
-        """Add new queries with their terms, not indexed yet; return the new row of each older one."""
+        """Add new queries with their terms, not yet indexed; return the new row of each older query."""
         count, known, older = len(ids), len(self.terms), len(self)
         self.grow(start=coded.start[1:] + known, terms=coded.codes)
         self.append(id=ids, every=every, box=np.full(4 * count, np.nan), filed_under=np.full(count, -1))
@@ -60,7 +60,7 @@ class QueryTerms(StateTable):
         return row[:older]
 
     def _reorder(self, order: Array) -> None:
-        """Bring the rows into another order."""
+        """Reorder the rows."""
         counts = np.diff(self.start)[order]
         begin = self.start[:-1][order]
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -87,5 +87,5 @@ class QueryTerms(StateTable):
 
 
 def offsets(counts: Array) -> Array:
-    """Return the starts of pieces with these lengths, and the end of the last; int32 (n + 1,)."""
+    """Return the starts of pieces with these lengths, then the end of the last piece; int32 (n + 1,)."""
     return np.append(0, np.cumsum(counts)).astype(np.int32)

@@ -1,4 +1,4 @@
-"""How many records of a stream have each term, and where they are: what says which terms are rare."""
+"""How many records of a stream have each term, and where the records are: this determines the rare terms."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from stqsh.core.state.table import ArraySpec, StateTable
 from stqsh.core.texts.place_counts import PlaceCounts
 
 _MEMORY = 1 << 20
-"""The number of records after which all counts are halved, so that recent ones weigh more."""
+"""The number of records after which all counts are halved, so that recent records weigh more."""
 
 
 class TermFrequencies(StateTable):
-    """The number of records with each term of a vocabulary, and the number in each place.
+    """The number of records with each term of a vocabulary, and the number of records in each place.
 
-    Arrays: counts is the number of records with each term, which may be shorter than the vocabulary; counted
-    is the number of records counted; for places/… see `PlaceCounts`. They share the prefix and the version
-    of `TermTable`.
+    Arrays: counts is the number of records with each term and may be shorter than the vocabulary; counted is
+    the number of records counted; see `PlaceCounts` for places/…. They share the prefix and version of
+    `TermTable`.
     """
 
     counts = ArraySpec(np.int64, derived_from="terms", length=0)
@@ -46,7 +46,7 @@ class TermFrequencies(StateTable):
         count_terms(spans, frozen(texts), self.seen)
 
     def count_codes(self, codes: Array, weight: float, first: int = 0) -> None:
-        """Count terms from `first` on, each as several; integers of any shape, -1 for none."""
+        """Add the terms from `first` on, each with the given weight; integers of any shape, -1 for none."""
         found = np.bincount(codes[codes >= first], minlength=len(self._words))
         self.seen[:] += np.rint(weight * found).astype(np.int64)
 

@@ -19,14 +19,14 @@ from stqsh.core.texts.tokenizer import coded_terms
 from stqsh.core.texts.value_terms import RequiredValue, ValueColumn, constant_term
 
 _SPARE = 4096
-"""The most unused terms or codes before they are removed."""
+"""The most unused terms or codes that may exist before they are removed."""
 
 _BITS = 63
 """The most columns whose values are terms."""
 
 
 class EventTerms(NamedTuple):
-    """The terms of records before and after events: rows of the spans, int32 (n,) each; -1 for none."""
+    """The terms of records before and after events, as rows of the spans, int32 (n,) each; -1 for none."""
 
     spans: TermSpans
     old: Array
@@ -36,14 +36,14 @@ class EventTerms(NamedTuple):
 class TermTable(StateTable):
     """The vocabulary of a stream's texts, and the terms of each text that was needed.
 
-    Arrays: words/… is an interner of terms. begin and end have one element for each string of the stream, the
-    range of its terms in codes, ascending within a text; begin 0 means not split yet. tidied is the number of
-    terms after the last `tidy`. For counts, counted and places/… see `TermFrequencies`. The header's entry
-    "value_columns" lists the columns whose values are terms, too.
+    Arrays: words/… is an interner of terms. begin and end have one element per string of the stream: the
+    range of its terms in codes, which ascend within a text; begin 0 means that the text is not split yet.
+    tidied is the number of terms after the last `tidy`. See `TermFrequencies` for counts, counted and
+    places/…. The header's entry "value_columns" lists the columns whose values are terms, too.
 
-    Terms are stored by text, not by record: equal texts are split once, and expired records need no upkeep.
-    For reports to a city (100 characters, 19 terms, three of four texts distinct) this takes 84 bytes per
-    text, half as much as the text itself; splitting a text again when it expires, or for each new query,
+    Terms are stored by text, not by record, so equal texts are split once, and expired records need no
+    upkeep. For reports to a city (100 characters, 19 terms, three of four texts distinct) this takes 84 bytes
+    per text, half as much as the text itself. Splitting a text again when it expires, or for each new query,
     would cost ten times as much as its probe.
     """
 
@@ -70,12 +70,12 @@ class TermTable(StateTable):
 
     @property
     def has_texts(self) -> bool:
-        """Whether a text was split."""
+        """Whether any text was split."""
         return len(self.codes) > 1
 
     @property
     def value_columns(self) -> list[ValueColumn]:
-        """The columns whose values some query has asked for."""
+        """The columns whose values any query has asked for."""
         return [ValueColumn(*column) for column in self.state.entry("value_columns").get(self._values, ())]
 
     @property
@@ -85,7 +85,7 @@ class TermTable(StateTable):
     def require(self, values: Sequence[RequiredValue]) -> tuple[Array, int]:
         """Return the terms of values that a query requires, int32 (n,), and the bits of their columns.
 
-        Columns beyond the 63rd have no terms.
+        Columns after the 63rd have no terms.
         """
         terms, bits = list[Array](), 0
         for column, value in values:
@@ -99,7 +99,7 @@ class TermTable(StateTable):
         return np.concatenate([np.empty(0, np.int32), *terms]), bits
 
     def learn(self, texts: Array) -> None:
-        """Split texts that were not split yet; `texts` are codes of the stream's strings, -1 for NULL."""
+        """Split texts that are not split yet; `texts` are codes of the stream's strings, -1 for NULL."""
         pool = pool_of(self.state, self._stream)
         self.resize(len(pool))
         if not (texts >= 0).any():
@@ -116,20 +116,20 @@ class TermTable(StateTable):
         begin[at], end[at] = before + coded.start[:-1], before + coded.start[1:]
 
     def pack(self) -> None:
-        """Close the gaps left by texts that are no longer in the dictionary."""
+        """Close the gaps of texts that are no longer in the dictionary."""
         self.store(codes=pack_terms(self.spans))
 
     def of(self, phrases: list[str]) -> CodedTexts:
-        """Return the terms of phrases, adding new ones to the vocabulary."""
+        """Return the terms of phrases; add new terms to the vocabulary."""
         return self._coded(pa.array(phrases, pa.string()))
 
     def of_events(self, old: Array, new: Array, values: Array | None = None) -> EventTerms:
         """Return the terms of records before and after events.
 
         Args:
-            old: The codes of the texts before, int32 (n,), -1 for NULL.
-            new: The codes of the texts after, like `old`.
-            values: The terms of values, int32 (columns, 2 * n), before and after; -1 for none.
+            old: The codes of the texts before the events, int32 (n,), -1 for NULL.
+            new: The codes of the texts after the events, like `old`.
+            values: The terms of values before and after the events, int32 (columns, 2 * n); -1 for none.
         """
         self.learn(old)
         self.learn(new)
@@ -150,10 +150,10 @@ def has_terms(state: SlotState, stream: int) -> bool:
 
 
 def tidy(state: SlotState, stream: int, *, now: bool = True) -> None:
-    """Remove unused terms, and those of texts no longer in the dictionary; call this after `vacuum`.
+    """Remove unused terms, and the terms of texts that left the dictionary; call this after `vacuum`.
 
-    The vocabulary does not change until half of it is unused. Unless it is to be looked at `now`, it must be
-    twice as large as after the last time.
+    The vocabulary changes only once half of it is unused. Unless `now`, nothing happens before it is twice as
+    large as after the last call.
     """
     if not has_terms(state, stream):
         return

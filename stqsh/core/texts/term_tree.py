@@ -17,11 +17,11 @@ from stqsh.core.texts.term_table import TermTable
 from stqsh.spec.stream import Bounds
 
 _ROOM = 4096
-"""The least room for entries."""
+"""The minimum room for entries."""
 
 _OUTGROWN = 4
-"""The index is rebuilt once it has this many times the queries that its grid was built for, or once entries
-take this many times the room that they need."""
+"""The index is rebuilt once it has this many times as many queries as its grid was built for, or once entries
+use this many times the room that they need."""
 
 
 class TermTree:
@@ -44,7 +44,7 @@ class TermTree:
         state, folder = self._state, f"{self._prefix}/forest"
         for name, dtype, length in (
             ("root", np.int32, 0),
-            ("nodes", np.int32, WIDTH),  # node 0 stands for none
+            ("nodes", np.int32, WIDTH),  # node 0 means none
             ("boxes", np.float64, 0),
             ("rest", np.int32, 0),
             ("tag", np.int32, 0),
@@ -59,7 +59,7 @@ class TermTree:
 
     @property
     def forest(self) -> TermQuadtrees:
-        """The trees, with a root for each term known at the last insertion; see `add_terms`."""
+        """The trees, with a root for each term that existed at the last insertion; see `add_terms`."""
         root, nodes, boxes, rest, tag, used = (
             self._array(f"forest/{name}") for name in TermQuadtrees._fields
         )
@@ -78,16 +78,16 @@ class TermTree:
         self._state.resize(f"{self._prefix}/forest/root", len(self._terms))
 
     def renumber(self, row: Array) -> int:
-        """Renumber the rows of entries, and return how many remain, or an upper bound.
+        """Renumber the rows of entries; return the number of remaining entries, or an upper bound of it.
 
-        `row`, int64 (n,), is the new position of each row, -1 for removed ones.
+        `row`, int64 (n,), is the new position of each row, -1 for removed rows.
         """
         if (row == np.arange(len(row))).all():
             return int(self._array("forest/used")[1])
         return int(renumber_queries(self.forest, row))
 
     def insert(self, rows: Array, left: int, bounds: Bounds | None) -> None:
-        """Insert queries that are not indexed, or rebuild the index if it is outgrown.
+        """Insert queries that are not indexed, or rebuild the index if it has outgrown its grid or room.
 
         Args:
             rows: The queries, int64 (n,).
@@ -102,7 +102,7 @@ class TermTree:
             self._insert(rows)
 
     def rebuild(self, bounds: Bounds | None) -> None:
-        """Insert all queries into a new grid built for their number."""
+        """Insert all queries into a new grid that is built for their number."""
         box = self._asked.rows.box
         rows = np.flatnonzero(~np.isnan(box[:, 0]))
         lattice = lattice_over(box[:, 0::2].ravel(), box[:, 1::2].ravel(), 1 << DEPTH, bounds)
@@ -110,7 +110,7 @@ class TermTree:
         self._insert(rows)
 
     def _insert(self, rows: Array) -> None:
-        """Insert queries under their rarest terms; of equally rare ones, under that of fewer queries."""
+        """Insert queries under their rarest terms; of equally rare terms, the one with fewer queries."""
         if not len(rows):
             return
         asked = self._asked.rows

@@ -17,31 +17,31 @@ from stqsh.core.kernels.text.term_hashes import have_terms
 from stqsh.core.kernels.text.term_sets import CodedTexts, contains_terms, drop_repeats, recode, split_texts
 
 _OTHER, _OTHER_ASCII = r"[^\p{L}\p{N}]", "[^a-z0-9]"
-"""What is no part of a term, with RE2's classes of Unicode letters and numbers, and in lower ASCII texts."""
+"""The characters between terms: RE2's complement of Unicode letters and numbers; and for lower-case ASCII."""
 
 _BETWEEN = f"{_OTHER}+"
 """The separator of terms."""
 
 _ASCII = 128
 _MANY = 1_000
-"""The least texts in which a phrase is sought by regular expressions: one takes up to 1 ms to compile."""
+"""A phrase is searched by regular expressions in at least this many texts: compiling one takes up to 1 ms."""
 
 _SURROGATES = range(0xD800, 0xE000)
 _ASSIGNED = 0x40000
-"""Code points from here on are no letters: Unicode has its ideographs before."""
+"""Code points from here on are not letters: Unicode's last ideographs are below."""
 
 
 def tokens(texts: pa.Array[Any]) -> tuple[npt.NDArray[np.int32], pa.StringArray]:
     """Return the distinct terms of each text, in order of first occurrence.
 
-    A term is a maximal run of Unicode letters and digits of the text in lower case (code point by code point,
-    by Unicode's simple mapping).
+    A term is a maximal run of Unicode letters and digits of the text in lower case (converted code point by
+    code point, by Unicode's simple mapping).
 
     Args:
         texts: A string array; NULL has no terms.
 
     Returns:
-        offsets int32 (n + 1,) and the terms of all texts: text i's are those from offsets[i] to
+        offsets int32 (n + 1,), and the terms of all texts: text i has the terms from offsets[i] to before
         offsets[i + 1].
     """
     coded, dictionary = coded_terms(texts)
@@ -50,7 +50,7 @@ def tokens(texts: pa.Array[Any]) -> tuple[npt.NDArray[np.int32], pa.StringArray]
 
 
 def coded_terms(texts: pa.Array[Any]) -> tuple[CodedTexts, pa.StringArray]:
-    """Return the terms of texts as codes, in order of first occurrence, and the terms of the codes.
+    """Return the terms of texts as codes, in order of first occurrence, and the term of each code.
 
     A text of 100 characters takes half a microsecond.
     """
@@ -68,7 +68,7 @@ def have_any_term(texts: pa.Array[Any], hashes: npt.NDArray[np.uint64]) -> npt.N
 
     Args:
         texts: A string array; NULL has no terms.
-        hashes: The set of terms, as `add_hashes` makes it.
+        hashes: The set of terms, a table as for `add_hashes`.
     """
     (ends, text), of_terms = _lower(texts)
     return have_terms(ends, text, of_terms, hashes)
@@ -86,8 +86,8 @@ def _lower(texts: pa.Array[Any]) -> tuple[KeyBytes, npt.NDArray[np.bool_]]:
 def _of_terms(*, foreign: bool) -> npt.NDArray[np.bool_]:
     """Return whether each code point, of ASCII or of Unicode, is a letter or a digit.
 
-    A regular expression finds them once, in 70 ms for Unicode. To compile it for each batch would take 4 ms,
-    more than the texts.
+    One pass of a regular expression finds them, in 70 ms for Unicode, and the result is cached. Compiling it
+    for each batch would take 4 ms, more than the texts take.
     """
     points = chain(range(_SURROGATES.start), range(_SURROGATES.stop, _ASSIGNED)) if foreign else range(_ASCII)
     runs = pc.split_pattern_regex(pa.array(["".join(map(chr, points))]), _BETWEEN)[0].as_py()
@@ -100,17 +100,17 @@ def _of_terms(*, foreign: bool) -> npt.NDArray[np.bool_]:
 def contains(texts: pa.Array[Any], phrases: Any, how: str) -> pa.Array[Any]:
     """Return whether each text has the terms of its phrase: all of them, or one.
 
-    The distinct texts and phrases are split once each; a pair costs some tens of nanoseconds. For one phrase
-    texts are not split, which takes a tenth of the time.
+    The distinct texts and phrases are split once each; a pair costs some tens of nanoseconds. If there is
+    only one phrase, texts are not split, which takes a tenth of the time.
 
     Args:
-        texts: A string array, plain or as a dictionary, or one string scalar for all phrases.
+        texts: A string array, plain or dictionary-encoded, or one string scalar for all phrases.
         phrases: A string array of the same length, or one string scalar for all texts (two scalars are one
-            row); none is null.
+            row); without nulls.
         how: "all" or "any".
 
     Returns:
-        A `pa.BooleanArray` (n,); null where the text is.
+        A `pa.BooleanArray` (n,); null where the text is null.
     """
     if isinstance(phrases, pa.Scalar) and not isinstance(texts, pa.Scalar) and len(texts) >= _MANY:
         return _contains_phrase(texts, phrases, how)
@@ -148,19 +148,20 @@ def _contains_phrase(texts: Any, phrase: Any, how: str) -> pa.Array[Any]:
 def needed_words(
     phrases: pa.Array[Any], every: npt.NDArray[np.bool_]
 ) -> tuple[npt.NDArray[np.int64], pa.StringArray]:
-    """Return the words of which a text needs one, for each query; none if its phrase has no words.
+    """Return for each query the words of which a text needs at least one; none if its phrase has no words.
 
-    A text that satisfies a query with `CONTAINS ALL` has each of its words, so one of them stands for the
-    whole query; with `CONTAINS ANY` it may be any. Tornado's textual summaries (section 3.1) take the rarest
-    word. How often words occur is not known where records are dealt, so the longest is taken, as long words
-    are mostly rare.
+    A text that satisfies a query with `CONTAINS ALL` has each of its words, so one word represents the query;
+    for `CONTAINS ANY`, all words are returned, because a text may have any of them. Tornado's textual
+    summaries (section 3.1) use the rarest word. The stage that deals records does not know how often words
+    occur, so this uses the longest word, because long words are mostly rare.
 
     Args:
         phrases: a string array (n,).
         every: whether a text needs all words of the phrase, or any; bool (n,).
 
     Returns:
-        The number of words of each query, int64 (n,), and the words of all queries, one after the other.
+        The number of words of each query, int64 (n,), and the words of all queries, one query after the
+        other.
     """
     start, words = tokens(phrases)
     rows = np.repeat(np.arange(len(phrases)), np.diff(start))

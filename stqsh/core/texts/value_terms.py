@@ -1,8 +1,9 @@
 """Values of columns as terms: `topic = 'fire'` asks for one more term of a record.
 
-So a query that requires a value of a column is found like one that requires a word (STAR section 5.1 has a
-level of its CH-tree for such predicates). A term is spelled "=" and a hash of column and value. Words consist
-of letters and digits, so none is like it. Values with equal hashes have one term; their queries test them.
+A query that requires a column value is then found like one that requires a word (STAR section 5.1 uses a
+level of its CH-tree for such predicates). A term is spelled as "=" and a hash of column and value. Words
+consist of letters and digits, so no word equals such a term. Values with equal hashes share a term; queries
+test the values.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class ValueColumn(NamedTuple):
 
     Attributes:
         name: The column.
-        kind: How values are compared with it: as STRING, BIGINT or DOUBLE.
+        kind: The type in which values are compared: STRING, BIGINT or DOUBLE.
     """
 
     name: str
@@ -41,7 +42,7 @@ RequiredValue: TypeAlias = tuple[ValueColumn, Value]
 
 
 def required_values(condition: Expr | None, types: Mapping[str, str]) -> tuple[RequiredValue, ...]:
-    """Return the values that columns must have for a condition to hold; `types` are those of the columns."""
+    """Return the column values that a condition requires; `types` are the types of the columns."""
     found = []
     for part in conjuncts(condition):
         if not isinstance(part, CompareExpr) or part.operator != "=":
@@ -58,7 +59,7 @@ def required_values(condition: Expr | None, types: Mapping[str, str]) -> tuple[R
 
 @cache
 def _compared(name: str, column: str, literal: str) -> ValueColumn | None:
-    """Return how a column and a constant of these types are compared; None for types without terms."""
+    """Return how a column and a constant of these types are compared; None if their types have no terms."""
     both = {column, literal}
     if both <= _INTEGERS or both in ({"TIMESTAMP"}, {"BOOLEAN"}):
         return ValueColumn(name, "BIGINT")
@@ -75,21 +76,21 @@ def stored_terms(column: ValueColumn, values: Array, pool: Interner) -> Keys:
 
 
 def constant_term(column: ValueColumn, value: Value) -> Keys:
-    """Return the term of a constant, as an array of one."""
+    """Return the term of a constant, as an array with one element."""
     if column.kind == "STRING":
         return _spelled(column, hash_keys(pa.array([str(value)])))
     return _spelled(column, _bits(column, np.array([value])))
 
 
 def _bits(column: ValueColumn, numbers: Array) -> Array:
-    """Return equal bits for equal numbers, uint64 (n,); adding 0.0 makes 0.0 of -0.0."""
+    """Return equal bits for equal numbers, uint64 (n,); adding 0.0 turns -0.0 into 0.0."""
     if column.kind == "BIGINT":
         return numbers.astype(np.int64).view(np.uint64)
     return (numbers.astype(np.float64) + 0.0).view(np.uint64)
 
 
 def _spelled(column: ValueColumn, bits: Array) -> Keys:
-    """Return the terms of values of a column, by 64 bits of each, uint64 (n,)."""
+    """Return the terms of a column's values, from 64 bits of each value, uint64 (n,)."""
     own = hash_keys(pa.array([f"{column.kind} {column.name}"]))
     data = spell_hashes(hash_integers(frozen((bits ^ own).view(np.int64))))
     ends = np.arange(0, len(data) + 1, SPELLED, dtype=np.int32)

@@ -1,1 +1,1 @@
-"""What clients keep for snapshots of aggregates: events by time slot and cell, and views (STAR)."""
+"""Client caches for snapshots of aggregates: events by time slot and cell, and views (STAR)."""

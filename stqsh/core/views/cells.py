@@ -1,8 +1,8 @@
 """Cells of a grid over a stream's places, in the order of a pyramid's nodes (STAR section 4).
 
-A cell's number interleaves the bits of its column and its row, so that the cells of every node of the
-pyramid are consecutive numbers. Columns and rows grow with x and y and never fall, whatever rounding does:
-all places of a cell strictly between the cells of a box's corners are in the box, exactly.
+A cell's number interleaves the bits of its column and its row, so the cells of every pyramid node have
+consecutive numbers. Columns and rows never decrease as x and y increase, however values are rounded. So every
+place in a cell strictly between the cells of a box's corners is in the box, exactly.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import numpy as np
 from stqsh.arrays import Array
 
 DEEPEST = 8
-"""The most levels below the root: numbers of cells fit 16 bits, which numpy sorts by radix."""
+"""The most levels below the root: cell numbers fit in 16 bits, which numpy sorts by radix."""
 
 _SPREAD = np.array([sum((n >> bit & 1) << 2 * bit for bit in range(DEEPEST)) for n in range(1 << DEEPEST)])
-"""The bits of a column, each with room before it for one of a row."""
+"""The bits of a column, each with a free bit before it for a bit of a row."""
 
 
 class Extent(NamedTuple):
-    """The area of the places seen: x1, y1, x2, y2."""
+    """The area of places: x1, y1, x2, y2."""
 
     x1: float
     y1: float
@@ -29,7 +29,7 @@ class Extent(NamedTuple):
     y2: float
 
     def joined(self, other: Extent) -> Extent:
-        """Return the area of both."""
+        """Return the smallest area that contains both."""
         return Extent(
             min(self.x1, other.x1), min(self.y1, other.y1), max(self.x2, other.x2), max(self.y2, other.y2)
         )
@@ -46,7 +46,7 @@ class CellNode(NamedTuple):
     row: int
 
     def holds(self, other: CellNode) -> bool:
-        """Return whether another node is this one or within it."""
+        """Return whether another node is this node or below it."""
         down = other.level - self.level
         return down >= 0 and (other.column >> down, other.row >> down) == (self.column, self.row)
 
@@ -69,7 +69,7 @@ class CellBox(NamedTuple):
     high: int
 
     def joined(self, other: CellBox) -> CellBox:
-        """Return the box of both; an empty one adds nothing."""
+        """Return the smallest box that contains both; an empty `other` adds nothing."""
         if other.is_empty:
             return self
         first, low = min(self.first, other.first), min(self.low, other.low)
@@ -82,11 +82,11 @@ class CellBox(NamedTuple):
 
 
 class CellGrid:
-    """A square grid of `2 ** depth` columns over an area; what is outside is in cells of the border.
+    """A square grid of `2 ** depth` columns over an area; places outside the area are in border cells.
 
     Attributes:
         depth: the level of the cells.
-        cells: the number of cells; as the number of a cell it stands for no place.
+        cells: the number of cells; used as a cell number, it means no place.
     """
 
     def __init__(self, area: Extent, depth: int) -> None:
@@ -109,7 +109,7 @@ class CellGrid:
         return CellBox(columns[0], rows[0], columns[1], rows[1])
 
     def covered(self, box: Array, seen: Extent) -> CellBox:
-        """Return the cells all of whose places are in a box, as far as places within `seen` go."""
+        """Return the cells whose places are all in a box, provided that all places are within `seen`."""
         touched, last = self.touched(box), self._side - 1
         x1, y1, x2, y2 = box.tolist()
         return CellBox(
@@ -133,7 +133,7 @@ class CellGrid:
         return column, row
 
     def span(self, node: CellNode) -> tuple[int, int]:
-        """Return the first number of a node's cells, and the number after the last."""
+        """Return the first number of a node's cells, and the number after the last cell."""
         size = 1 << 2 * (self.depth - node.level)
         first = int(_SPREAD[node.column] | _SPREAD[node.row] << 1) * size
         return first, first + size
@@ -145,7 +145,7 @@ class CellGrid:
         return CellBox(first, low, first + side - 1, low + side - 1)
 
     def area_of(self, node: CellNode) -> Extent:
-        """Return the area of a node; border nodes also hold what is outside the grid."""
+        """Return the area of a node; border nodes also contain the places outside the grid."""
         side = 1 << node.level
         width, height = (self.area.x2 - self.area.x1) / side, (self.area.y2 - self.area.y1) / side
         x1, y1 = self.area.x1 + node.column * width, self.area.y1 + node.row * height
@@ -158,7 +158,7 @@ class CellGrid:
         return self._places(y, self.area.y1, self._per_y)
 
     def _places(self, values: Array, first: float, per: float) -> Array:
-        with np.errstate(invalid="ignore"):  # infinite places, and areas without places
+        with np.errstate(invalid="ignore"):  # infinite places, or an area without places
             scaled = (values - first) * per
         inside = np.clip(np.nan_to_num(scaled, nan=0.0), 0, self._side - 1)
         places: Array = inside.astype(np.int64)
@@ -166,7 +166,7 @@ class CellGrid:
 
 
 def depth_for(events: int) -> int:
-    """Return the depth of a grid for a number of events, with some 60 of them in a cell."""
+    """Return the depth of a grid for a number of events, with about 60 events per cell."""
     depth = 0
     while depth < DEEPEST and events > 60 << 2 * depth:
         depth += 1

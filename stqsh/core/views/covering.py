@@ -1,7 +1,8 @@
-"""How a question is answered: by views that stand for nodes, and by the events of cells (STAR 4.1.3).
+"""Plan how to answer a question: with views of nodes, and with the events of cells (STAR section 4.1.3).
 
-A node is answered in the cheapest way: by a view of its own, by those of its children, or by its events.
-Nodes that the region covers in part are always answered by their events.
+Each node is answered in the cheapest way: with its own view, with its children's views, or with its events.
+Nodes that the region covers only in part are always answered with their events. All costs here are multiples
+of the cost of reading one event, about 20 ns.
 """
 
 from __future__ import annotations
@@ -23,29 +24,29 @@ from stqsh.core.views.word_lists import WordLists, WordUse
 from stqsh.spec.expression import ContainsExpr, has_node
 
 VIEW_COST = 7500.0
-"""What it costs to look into a view, in events that are read: these take some 20 ns each."""
+"""The cost of opening a view."""
 
 ROW_COST = 10.0
-"""What a row of a view costs, in events that are read."""
+"""The cost of one row of a view."""
 
 CELLS_COST = 40_000.0
-"""What it costs to read by cells once these are known, in events that are read."""
+"""The cost of reading by cells once the cells are known."""
 
 _PASSED = 1 / 18
-"""What it costs to pass over an event in a scan."""
+"""The cost of skipping an event in a scan."""
 
 _TESTED = 1 / 2
-"""What it costs a scan to find out that an event is of another time."""
+"""The cost, in a scan, of finding that an event is outside the question's time."""
 
 _SCATTERED = 1 / 5
-"""What an event costs more that is read by its cell, as neighbours in a cell are far apart in memory."""
+"""The extra cost of reading an event by its cell: neighbours in a cell are far apart in memory."""
 
 TEXT_COST = 16.0
-"""What an event costs whose words are counted or sought, in other events."""
+"""The cost of an event whose words are counted or searched."""
 
 
 def event_cost(shape: Shape) -> float:
-    """Return what an event costs a question, in events of which only numbers are read."""
+    """Return the cost of an event for a question; 1 if the question reads only numbers."""
     counts_words = any(one.function == "topk" for one in shape.measures)
     return TEXT_COST if counts_words or _seeks_words(shape) else 1.0
 
@@ -56,7 +57,7 @@ def _seeks_words(shape: Shape) -> bool:
 
 @dataclass(frozen=True)
 class Times:
-    """The time slots that concern a question: those covered whole, and those covered in part."""
+    """The time slots that a question needs: those that its time covers whole, and those covered in part."""
 
     whole: list[TimeSlot]
     part: list[TimeSlot]
@@ -73,7 +74,7 @@ class Times:
         return [*self.whole, *self.part]
 
     def parted(self, words: WordUse | None) -> tuple[Times, Times]:
-        """Return those with word lists, and the others."""
+        """Return the time slots with word lists, and the others."""
         listed = () if words is None else words.found.keys()
         return (
             Times(*([slot for slot in some if slot.rows in listed] for some in (self.whole, self.part))),
@@ -81,17 +82,17 @@ class Times:
         )
 
     def count(self, span: tuple[int, int]) -> int:
-        """Return the number of events of consecutive cells."""
+        """Return the number of events in consecutive cells."""
         return sum(slot.count(span) for slot in self.all)
 
 
 @dataclass(frozen=True)
 class ViewUse:
-    """A view that stands for its node in some time slots.
+    """A view that replaces the events of its node in some time slots.
 
     Attributes:
         spared: the number of events that need not be read.
-        saved: what that saves, in events that are read.
+        saved: the cost that this saves.
     """
 
     view: View
@@ -102,14 +103,14 @@ class ViewUse:
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs of consecutive cells: the first of each, and the one after the last, int64 (runs,)."""
+    """Runs of consecutive cells: the first cell of each, and the cell after the last, int64 (runs,)."""
 
     begin: Array
     end: Array
 
     @staticmethod
     def of(cells: Array) -> Runs:
-        """Return runs of the numbers of cells, which are ascending."""
+        """Return the runs of ascending cell numbers."""
         first = np.flatnonzero(np.diff(cells, prepend=-2) != 1)
         last = np.append(first[1:], len(cells)) - 1
         return Runs(cells[first], cells[last] + 1) if len(cells) else NO_RUNS
@@ -120,17 +121,17 @@ NO_RUNS = Runs(np.empty(0, np.int64), np.empty(0, np.int64))
 
 @dataclass(frozen=True)
 class SnapshotPlan:
-    """How a question is answered.
+    """A plan to answer a question.
 
     Attributes:
-        times: its time slots.
+        times: the time slots that the question needs.
         covered: the cells that the region covers.
-        uses: the views.
-        inside: these cells, without those of nodes that views stand for.
-        border: the cells that it touches.
-        margins: the margins that stand for some of these; None for none.
-        words: the word lists of some time slots, in the place of texts; None for none.
-        weight: what an event costs that no view stands for, in events of which only numbers are read.
+        uses: the views to use.
+        inside: the covered cells, without the cells of nodes that views answer.
+        border: the cells that the region touches but does not cover.
+        margins: the margins that replace border cells; None if there are none.
+        words: the word lists that replace the texts of some time slots; None if there are none.
+        weight: the cost of an event that no view answers.
     """
 
     times: Times
@@ -143,7 +144,7 @@ class SnapshotPlan:
     weight: float = 1.0
 
     def pays(self, slots: TimeSlots, events: int, shape: Shape) -> bool:
-        """Return whether this is quicker than a scan of all events, which tests also those of other times."""
+        """Return whether the plan is quicker than a scan, which also tests the events of other times."""
         runs = [self.border] if shape.is_count else [self.border, self.inside]
         listed, others = (_count(times.all, runs) for times in self.times.parted(self.words))
         read = others + (0 if self.words is None else round(self.words.share * listed))
@@ -154,7 +155,7 @@ class SnapshotPlan:
 
     @property
     def listed(self) -> int:
-        """The number of events for whose texts word lists stand."""
+        """The number of events whose texts are replaced by word lists."""
         return self._count(self.times.parted(self.words)[0])
 
     @property
@@ -167,17 +168,17 @@ class SnapshotPlan:
 
 
 def _count(slots: Sequence[TimeSlot], runs: Sequence[Runs]) -> int:
-    """Return the number of events of runs of cells in time slots."""
+    """Return the number of events in runs of cells of time slots."""
     return sum(slot.count_runs(run.begin, run.end) for slot in slots for run in runs)
 
 
 def cells_of_region(slots: TimeSlots, reach: RegionNow) -> tuple[CellBox, CellBox]:
-    """Return the cells that a region touches, and those that it surely covers."""
+    """Return the cells that a region touches, and the cells that it certainly covers."""
     touched = slots.grid.touched(reach.box)
     if reach.shape is not None:
         return touched, CellBox(0, 0, -1, -1)
     covered = slots.grid.covered(reach.box, slots.seen)
-    return touched.joined(covered), covered  # beyond what was seen, cells are covered, though empty
+    return touched.joined(covered), covered  # cells beyond all places count as covered, though they are empty
 
 
 def cover_of(
@@ -210,7 +211,7 @@ def cover_of(
 
 
 def _weight(shape: Shape, times: Times, words: WordUse | None) -> float:
-    """Return what an event costs a question, where word lists stand for the texts of some time slots."""
+    """Return the average cost of an event, where word lists replace the texts of some time slots."""
     cost = event_cost(shape)
     if words is None:
         return cost
@@ -219,7 +220,7 @@ def _weight(shape: Shape, times: Times, words: WordUse | None) -> float:
 
 
 def is_within(box: CellBox, other: CellBox) -> bool:
-    """Return whether all cells are among others."""
+    """Return whether all cells of a box are in the other box."""
     return (
         other.first <= box.first
         and box.last <= other.last
@@ -229,7 +230,7 @@ def is_within(box: CellBox, other: CellBox) -> bool:
 
 
 def _todo(touched: CellBox, covered: CellBox) -> Array:
-    """Return 1 for each cell that is covered, and 2 for each that is touched; uint8 (rows, columns)."""
+    """Return 1 for each covered cell, and 2 for each cell that is only touched; uint8 (rows, columns)."""
     todo = np.full((touched.high - touched.low + 1, touched.last - touched.first + 1), 2, np.uint8)
     if not covered.is_empty:
         rows = slice(covered.low - touched.low, covered.high - touched.low + 1)
@@ -255,7 +256,7 @@ class _Usable:
         self._above: set[CellNode] = set()
 
     def add(self, view: View) -> None:
-        """Take note of a view that can answer the question."""
+        """Add a view that can answer the question."""
         slots = [slot for slot in self._times.whole if slot.rows in view.parts]
         if not slots:
             return
@@ -273,7 +274,7 @@ class _Usable:
         }
 
     def chosen(self) -> list[ViewUse]:
-        """Return the views of the cheapest way."""
+        """Return the views of the cheapest plan."""
         return [*self._start(ROOT)]
 
     def _start(self, node: CellNode) -> Iterator[ViewUse]:

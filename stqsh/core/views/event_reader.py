@@ -1,4 +1,4 @@
-"""The events of a question for which neither views nor cells stand, by what is still to be tested of them."""
+"""Read the events that neither views nor cell counts answer, grouped by the conditions still to test."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from stqsh.core.views.questions import Question, Shape
 from stqsh.core.views.time_slots import TimeSlot, TimeSlots, rows_of
 
 FindRows: TypeAlias = Callable[[list[TimeSlot], Array, Array], Array]
-"""Returns rows of the events of runs of cells in time slots, as `rows_of` does."""
+"""Returns rows of events in runs of cells of time slots, like `rows_of`."""
 
 
 class EventsRead(NamedTuple):
     """The events that are read for a question.
 
     Attributes:
-        events: events, int32 (n,), by the shape whose conditions are still to be tested of them.
-        counted: the events of whole cells that are counted without being read.
-        tested: the events that were tested for being in the region.
+        events: pairs of a shape and events, int32 (n,); the shape's conditions must still be tested on them.
+        counted: the number of events of whole cells that are counted without being read.
+        tested: the number of events that were tested against the region.
     """
 
     events: list[tuple[Shape, Array]]
@@ -36,7 +36,7 @@ class EventsRead(NamedTuple):
 
 @dataclass(frozen=True)
 class EventReader:
-    """Reads the events of a question by its cover."""
+    """Reads the events of a question according to its plan."""
 
     selection: SnapshotSelection
     question: Question
@@ -45,7 +45,7 @@ class EventReader:
     margins: Margins
 
     def read(self) -> EventsRead:
-        """Return the events that are in the region and the time of the question."""
+        """Return the events in the region and the time of the question."""
         stored, inside, shape = self.selection.present.stored, self.cover.inside, self.question.shape
         listed, times = self.cover.times.parted(self.cover.words)
         tail = np.arange(self.slots.end, len(stored.x), dtype=np.int32)
@@ -62,13 +62,13 @@ class EventReader:
         return EventsRead(events, counted, tested)
 
     def _events(self, times: Times, find: FindRows, border: Array) -> Array:
-        """Return the events of some time slots, int32 (n,).
+        """Return the events of some time slots in the region and the time of the question, int32 (n,).
 
         Args:
             times: the time slots.
-            find: returns rows of runs of cells in time slots, those of the question's time and words among
-                them.
-            border: events that have yet to be tested for being in the region.
+            find: returns rows of events in runs of cells of time slots, including all rows with the
+                question's time and words.
+            border: events that must still be tested against the region.
         """
         stored, inside = self.selection.present.stored, self.cover.inside
         pieces = [] if self.question.shape.is_count else [find(times.whole, inside.begin, inside.end)]
@@ -85,7 +85,7 @@ class EventReader:
         return np.concatenate([*pieces, late])
 
     def _border(self, times: Times) -> list[Array]:
-        """Return the events of some time slots that are to be tested for being in the region."""
+        """Return the events of some time slots that must be tested against the region."""
         if self.cover.margins is None:
             return [rows_of(times.all, self.cover.border.begin, self.cover.border.end)]
         rest = Runs.of(self.cover.margins.rest)

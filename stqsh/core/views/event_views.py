@@ -1,7 +1,7 @@
-"""What a client keeps of the events of a stream on one slot: time slots, views, and past questions.
+"""A client's cache for the events of a stream on one slot: time slots, views, and past questions.
 
-All of it is derived from the slot's state, and only makes answers quicker: an answer is the same to the
-byte with views, without them, and whichever were chosen.
+Everything in it is derived from the slot's state and only makes answers faster: an answer is identical to the
+byte with and without views, whichever views were chosen.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from stqsh.core.views.view_set import QuestionHistory, ViewSet, satisfying, stat
 from stqsh.core.views.word_lists import WordLists
 
 AT_ONCE = 100_000
-"""The most events that are read to make views on the occasion of one question."""
+"""The most events that are read to build views during one question."""
 
 WORDS = 0.75
-"""The share of the bytes of views that word lists may take."""
+"""The share of the views' bytes that word lists may use."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,15 @@ class Usage:
     """How a question was answered.
 
     Attributes:
-        read: the events that were read.
-        counted: the events of whole cells that were counted without being read.
-        spared: the events for which views stood.
-        views: the number of views.
-        rows: the rows of views that were added up.
-        margins: the number of margins of cells that were read in the place of cells.
-        untested: the events of these cells that did not have to be tested.
-        tested: the events that were tested for being in the region.
-        listed: the events for whose texts word lists stood.
+        read: the number of events read.
+        counted: the number of events of whole cells that were counted without being read.
+        spared: the number of events that views replaced.
+        views: the number of views used.
+        rows: the number of view rows that were added up.
+        margins: the number of margins that were read instead of cells.
+        untested: the number of events of these cells that need not be tested.
+        tested: the number of events that were tested against the region.
+        listed: the number of events whose texts word lists replaced.
     """
 
     read: int = 0
@@ -60,12 +60,12 @@ class Usage:
     listed: int = 0
 
     def plus(self, other: Usage) -> Usage:
-        """Return the usage of both."""
+        """Return the sum of both."""
         return Usage(*(one + another for one, another in zip(astuple(self), astuple(other), strict=True)))
 
 
 class Budget(NamedTuple):
-    """The bytes that views and word lists, and margins of cells, may take."""
+    """The bytes that views and word lists may use, and the bytes that margins may use."""
 
     views: float
     objects: float
@@ -90,7 +90,7 @@ class EventViews:
     history: QuestionHistory = field(default_factory=QuestionHistory)
 
     def continue_from(self, other: EventViews) -> None:
-        """Take over the history of views over the same cells, whose events got other numbers."""
+        """Adopt the cache of older events over the same cells; the events have been renumbered."""
         self.history, self.margins, self.views = other.history, other.margins, other.views
         self.words = other.words
         self.words.empty()
@@ -98,7 +98,7 @@ class EventViews:
         self.views.empty()
 
     def catch_up(self, present: PresentObjects) -> None:
-        """Take in the events that are new."""
+        """Add the new events."""
         joined = self.slots.catch_up(present.stored)
         self.margins.forget(joined)
         self.words.forget(joined)
@@ -109,7 +109,7 @@ class EventViews:
     def answer(
         self, selection: SnapshotSelection, question: Question, cover: SnapshotPlan
     ) -> tuple[States, Usage]:
-        """Return the states of the groups of a question, and what was used for them."""
+        """Return the states of the groups of a question, and the usage."""
         parts, rows = list[States](), 0
         for use in cover.uses:
             rows += use.view.size_over(use.slots)
@@ -126,21 +126,21 @@ class EventViews:
     def members(
         self, selection: SnapshotSelection, question: Question, cover: SnapshotPlan
     ) -> tuple[Array, Usage]:
-        """Return the events that a question asks for, int32 (n,), ascending, and what was used for them."""
+        """Return the events that a question asks for, int32 (n,), ascending, and the usage."""
         read = self._reader(selection, question, cover).read()
         found = [satisfying(selection.present, shape, events) for shape, events in read.events]
         _note_use(self, cover)
         return np.sort(np.concatenate(found)), _usage(cover, 0, read)
 
     def planned(self, selection: SnapshotSelection, question: Question, cover: SnapshotPlan) -> Usage:
-        """Return how a question would be answered now; nothing is noted."""
+        """Return how a question would be answered now, without recording it."""
         rows = sum(use.view.size_over(use.slots) for use in cover.uses)
         return _usage(cover, rows, self._reader(selection, question, cover).read())
 
     def cover(self, selection: SnapshotSelection, question: Question) -> SnapshotPlan:
-        """Return the cheapest way to answer a question by cells and views."""
+        """Return the cheapest plan to answer a question with cells and views."""
         reads = question.shape.is_count or question.shape.is_of_events
-        views = () if reads else self.views  # cells tell a number of events
+        views = () if reads else self.views  # cells alone give a number of events
         return cover_of(self.slots, question, selection, views, self.margins, self.words)
 
     def _reader(self, selection: SnapshotSelection, question: Question, cover: SnapshotPlan) -> EventReader:
@@ -160,7 +160,7 @@ class EventViews:
             self.margins.history.append(Past((box[0], box[1], box[2], box[3]), share))
 
     def choose(self, present: PresentObjects, budget: Budget) -> None:
-        """Choose views and margins again by the history, within a budget of bytes; the others are let go."""
+        """Choose views and margins by the history, within a budget of bytes; drop all others."""
         self.history.postpone()
         self.views.choose(self.history, self.slots, present, budget.views - self.words.nbytes)
         arrivals = self.history.arrivals(len(present.stored.x))
@@ -168,9 +168,9 @@ class EventViews:
         self.margins.replace(*found, self.slots.grid, self.history.asked)
 
     def build(self, present: PresentObjects, most: int = AT_ONCE) -> None:
-        """Fill views and margins for time slots that they lack, the latest first.
+        """Build the parts of views and margins that are missing for time slots, latest time slots first.
 
-        It ends once `most` events were read.
+        It stops once `most` events were read.
         """
         most = self.views.build(self.slots, present, most)
         for slot in reversed(self.slots.slots if self.margins else []):
@@ -180,10 +180,10 @@ class EventViews:
                 most -= self.margins.fill(present.stored, slot)
 
     def fit(self, budget: Budget) -> None:
-        """Let go of what does not fit a budget of bytes.
+        """Drop what exceeds a budget of bytes.
 
-        These are the views of the least benefit for their space, the margins that were not used for the
-        longest time, and the word lists of the oldest events.
+        Views with the least benefit per byte, margins that were unused for the longest time, and the word
+        lists of the oldest events are dropped first.
         """
         self.margins.fit(budget.objects)
         self.words.fit(WORDS * budget.views)
@@ -196,7 +196,7 @@ class EventViews:
 
 
 def _note_use(views: EventViews, cover: SnapshotPlan) -> None:
-    """Note the use of margins and word lists."""
+    """Record the use of margins and word lists."""
     if cover.margins is not None:
         views.margins.note(cover.margins, views.history.asked)
     if cover.words is not None:
@@ -204,7 +204,7 @@ def _note_use(views: EventViews, cover: SnapshotPlan) -> None:
 
 
 def _usage(cover: SnapshotPlan, rows: int, read: EventsRead) -> Usage:
-    """Return how a question was answered; `rows` are those of views."""
+    """Return how a question was answered; `rows` is the number of view rows."""
     margins = cover.margins
     used, untested = (0, 0) if margins is None else (len(margins.margins), int(margins.spared.sum()))
     return Usage(
@@ -221,6 +221,6 @@ def _usage(cover: SnapshotPlan, rows: int, read: EventsRead) -> Usage:
 
 
 def _of_count(count: int) -> States:
-    """Return the states of a number of events, all of one group."""
+    """Return the states for a number of events, all in one group."""
     by = pa.table({KEY: pa.array([b""], pa.binary())})
     return States(by, pa.table({"n": pa.array([count], pa.int64())}), VALUES.empty_table())

@@ -1,7 +1,8 @@
-"""Which margins of cells are worth keeping: STAR's greedy choice by load and space (section 4.2).
+"""Choose which margins of cells to keep: STAR's greedy choice by load and space (section 4.2).
 
-What a margin is worth is what past questions would have tested less with it, in events (definition 4.5). Its
-limit is that of a past question. Those are taken first that spare most for the events that they list.
+The value of a margin is the number of events that past questions would not have tested with it (definition
+4.5). The limits to choose from are those that past questions needed. The margins that save the most tests for
+each event that they list are taken first.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from stqsh.core.views.margins import MARGIN_BYTES, PARTS, Past, corners_of, dist
 from stqsh.core.views.time_slots import TimeSlots, rows_of
 
 LEAST = 32
-"""The events of a cell below which it is always read whole."""
+"""A cell with fewer events than this is always read whole."""
 
 _MOST_CELLS = 256
-"""The most cells that are looked at: those of which past questions read most events."""
+"""The most cells that are considered: those of which past questions read the most events."""
 
 
 @dataclass
@@ -31,12 +32,12 @@ class _CellChoice:
 
     Attributes:
         cell: the number of the cell.
-        parts, limits, counts: what may be taken, and the events that each lists; (n,) each.
-        serves: whether a margin stands for the cell in a past question, bool (n, questions).
+        parts, limits, counts: the candidate margins, and the number of events that each lists; (n,) each.
+        serves: whether a margin can replace the cell in a past question, bool (n, questions).
         shares: the weight of each question, float64 (questions,).
-        events: the events of the cell.
-        taken: what was taken.
-        left: what may still be taken, bool (n,).
+        events: the number of events of the cell.
+        taken: the margins that are taken.
+        left: the margins that may still be taken, bool (n,).
     """
 
     cell: int
@@ -53,9 +54,9 @@ class _CellChoice:
         self.left = np.ones(len(self.parts), np.bool_)
 
     def gains(self) -> Array:
-        """Return how many events less questions would test with one margin more, float64 (n,).
+        """Return how many fewer events questions would test with one more margin, float64 (n,).
 
-        It counts that a margin takes the place of those that it covers.
+        The new margin replaces the margins that it covers.
         """
         now = np.full(len(self.shares), float(self.events))
         then = np.full(self.serves.shape, float(self.events))
@@ -68,7 +69,7 @@ class _CellChoice:
         return found
 
     def best(self, upkeep: float) -> tuple[float, int] | None:
-        """Return the margin that gains most for its events, with that ratio; None if none pays."""
+        """Return the margin with the highest gain per event, with that ratio; None if no margin pays off."""
         if not self.left.any():
             return None
         gains = self.gains()
@@ -78,7 +79,7 @@ class _CellChoice:
         return (float(ratios[best]), best) if ratios[best] > 0 else None
 
     def take(self, number: int) -> list[int]:
-        """Take a margin, and return those that it covers, which are let go."""
+        """Take a margin, and return the taken margins that it covers, which are dropped."""
         is_covered = (self.parts == self.parts[number]) & (self.limits <= self.limits[number])
         covered = [i for i in self.taken if is_covered[i]]
         self.taken = [*(i for i in self.taken if not is_covered[i]), number]
@@ -89,14 +90,14 @@ class _CellChoice:
 def choose_margins(
     history: Iterable[Past], slots: TimeSlots, stored: StoredArrays, budget: float, arrivals: float
 ) -> tuple[Array, Array, Array]:
-    """Choose margins by past questions within a budget of bytes.
+    """Choose margins by past questions, within a budget of bytes.
 
     Args:
         history: the questions.
         slots: the time slots.
         stored: the events.
         budget: bytes.
-        arrivals: the share of the events that came since the first question.
+        arrivals: the share of the events that arrived after the first question.
 
     Returns:
         The cells, the parts and the limits of the margins, (margins,) each.
@@ -125,7 +126,7 @@ def choose_margins(
 
 
 def _choices(history: list[Past], slots: TimeSlots, stored: StoredArrays) -> Iterable[_CellChoice]:
-    """Yield the cells of whose margins past questions would have had most, with what may be taken."""
+    """Yield the cells whose margins would have saved past questions most, with candidate margins."""
     pairs = [(_ring(slots.grid, past), i) for i, past in enumerate(history)]
     if not pairs:
         return
@@ -145,7 +146,7 @@ def _choices(history: list[Past], slots: TimeSlots, stored: StoredArrays) -> Ite
 
 
 def _choice(cell: int, some: list[Past], grid: CellGrid, x: Array, y: Array) -> _CellChoice:
-    """Return what margins a cell may have for some past questions: those as far as one of these needs."""
+    """Return the candidate margins of a cell for past questions; a limit is what one of these needs."""
     parts, limits, counts, serves = list[Array](), list[Array](), list[Array](), list[Array]()
     for part in range(len(PARTS)):
         kind = np.array([part])
@@ -165,7 +166,7 @@ def _choice(cell: int, some: list[Past], grid: CellGrid, x: Array, y: Array) -> 
 
 
 def _ring(grid: CellGrid, past: Past) -> Array:
-    """Return the cells that the border of a past question's box goes through, int64 (n,)."""
+    """Return the cells on the border of a past question's box, int64 (n,)."""
     box: CellBox = grid.touched(np.array(past.box))
     columns, rows = np.arange(box.first, box.last + 1), np.arange(box.low, box.high + 1)
     pieces = [grid.number_of(columns, np.full(len(columns), row)) for row in {box.low, box.high}]

@@ -1,13 +1,13 @@
-"""Margins of cells: events along a side of a cell or at one of its corners, kept apart (STAR section 4.2).
+"""Margins of cells: lists of the events along a side or at a corner of a cell (STAR section 4.2).
 
-A region touches the cells at its border in part only, and their events have to be tested one by one. Where
-past questions have cut through a cell near one of its sides or corners, the events of that margin are
-listed, so that the next such question tests these instead of all events of the cell.
+A region touches the cells at its border only in part, so their events must be tested one by one. If past
+questions cut through a cell near one of its sides or corners, the events of that margin are listed, so that
+the next such question tests these events instead of all events of the cell.
 
-A margin is given by the distance from its side, or by the square of the distance from its corner, as floating
-point finds it. Neither falls as a place moves away from the side or corner, whatever rounding does. So a
-margin that reaches as far as the opposite corner of what a question's box has of the cell holds all events
-of the cell that are in the box, exactly.
+A margin is defined by the distance from its side, or by the square of the distance from its corner, in
+floating point. These values never decrease as a place moves away from the side or corner, however they are
+rounded. So a margin that reaches the opposite corner of the question's box within the cell contains all
+events of the cell that are in the box, exactly.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ PARTS = ("left side", "right side", "lower side", "upper side", "lower left corn
 
 _X = np.array([1.0, -1.0, 0.0, 0.0, 1.0, -1.0, 1.0, -1.0])
 _Y = np.array([0.0, 0.0, 1.0, -1.0, 1.0, 1.0, -1.0, -1.0])
-"""Whether a margin reaches further with greater (1) or with lesser (-1) x and y, or with neither (0)."""
+"""Whether a margin reaches further with greater (1) or with smaller (-1) x and y, or with neither (0)."""
 
 MARGIN_BYTES = 72
-"""What a margin takes besides 4 bytes an event."""
+"""The bytes of a margin, besides 4 bytes per event."""
 
 _REMEMBERED = 256
-"""The most questions of the history."""
+"""The most questions in the history."""
 
 
 class Past(NamedTuple):
-    """A past question: its box, and the share of the events that are in its time."""
+    """A past question: its box, and the share of the events in its time."""
 
     box: tuple[float, float, float, float]
     share: float
@@ -49,13 +49,13 @@ class Past(NamedTuple):
 
 @dataclass(frozen=True)
 class MarginUse:
-    """The margins that stand for cells of the border of a question.
+    """The margins that replace border cells of a question.
 
     Attributes:
-        margins: their numbers, int64 (n,).
-        cells: their cells, int64 (n,), ascending.
-        rest: the other cells of the border, int64 (cells,), ascending.
-        spared: how many events less are tested.
+        margins: the numbers of the margins, int64 (n,).
+        cells: the cells of these margins, int64 (n,), ascending.
+        rest: the other border cells, int64 (cells,), ascending.
+        spared: how many events need not be tested, int64 (n,).
     """
 
     margins: Array
@@ -66,16 +66,17 @@ class MarginUse:
 
 @dataclass
 class Margins:
-    """The margins of the cells of a slot's events that are kept, sorted by cell and part.
+    """The margins that are kept for the cells of a slot's events, sorted by cell and part.
 
     Attributes:
-        cells, parts: the cell and the part of each, int64 (margins,).
-        limits: how far each reaches, float64 (margins,).
-        corners: x and y of the corner of the cell from which distances are measured, float64 (margins, 2).
-        used: the number of the last question for which each was used, int64 (margins,).
-        hits: for how many questions each was used, int64 (margins,).
-        spared: how many events less were tested thanks to each, int64 (margins,).
-        lists: for each time slot by its rows, the events of all margins, and where those of each begin.
+        cells, parts: the cell and the part of each margin, int64 (margins,).
+        limits: how far each margin reaches, float64 (margins,).
+        corners: x and y of the cell's corner from which distances are measured, float64 (margins, 2).
+        used: the number of the last question that used each margin, int64 (margins,).
+        hits: how many questions used each margin, int64 (margins,).
+        spared: how many events were not tested because of each margin, int64 (margins,).
+        lists: for the rows of each time slot, the events of all margins, and where the events of each margin
+            begin.
         history: past questions.
     """
 
@@ -107,7 +108,7 @@ class Margins:
         return MARGIN_BYTES * len(self) + lists
 
     def find(self, border: Array, box: Array, slots: list[TimeSlot]) -> MarginUse:
-        """Return the margins with the fewest events that stand for cells of a question's border.
+        """Return the margins with the fewest events that can replace border cells of a question.
 
         Args:
             border: the cells, int64 (n,), ascending.
@@ -133,13 +134,13 @@ class Margins:
         return MarginUse(able, cells, rest, spared[is_best])
 
     def note(self, use: MarginUse, question: int) -> None:
-        """Note the use of margins for a question."""
+        """Record that a question uses margins."""
         self.used[use.margins] = question
         self.hits[use.margins] += 1
         self.spared[use.margins] += use.spared
 
     def rows(self, use: MarginUse, slots: list[TimeSlot]) -> list[Array]:
-        """Return the events of a question's margins in time slots; without a list, of their cells."""
+        """Return the events of a question's margins in time slots; without a list, those of their cells."""
         pieces = []
         for slot in slots:
             listed = self.lists.get(slot.rows)
@@ -151,7 +152,7 @@ class Margins:
         return pieces
 
     def fill(self, stored: StoredArrays, slot: TimeSlot) -> int:
-        """List the events of all margins in a time slot, and return how many events were read for it."""
+        """List the events of all margins in a time slot, and return how many events were read."""
         at, margin = _spread(slot.starts[self.cells], slot.starts[self.cells + 1])
         rows = slot.order[at]
         distances = distance(stored.x[rows], stored.y[rows], self.parts[margin], self.corners[margin])
@@ -162,12 +163,12 @@ class Margins:
         return len(rows)
 
     def forget(self, slots: list[TimeSlot]) -> None:
-        """Let go of the lists of time slots that were joined to others."""
+        """Drop the lists of time slots that were merged into others."""
         for slot in slots:
             self.lists.pop(slot.rows, None)
 
     def fit(self, budget: float) -> None:
-        """Let go of the margins that were least lately used until the rest fits a budget of bytes."""
+        """Drop the least recently used margins until the rest fits a budget of bytes."""
         if self.nbytes <= budget:
             return
         budget -= 4 * len(self.lists)
@@ -178,7 +179,7 @@ class Margins:
         self._keep(keep)
 
     def replace(self, cells: Array, parts: Array, limits: Array, grid: CellGrid, question: int) -> None:
-        """Take other margins in place of these; one that stays keeps its figures."""
+        """Replace all margins; a margin that stays keeps its statistics."""
         order = np.lexsort((parts, cells))
         older = {key: i for i, key in enumerate(zip(*self._keys(), strict=True))}
         made = cells[order], parts[order], limits[order]
@@ -198,7 +199,7 @@ class Margins:
         return self.cells.tolist(), self.parts.tolist(), self.limits.tolist()
 
     def _keep(self, keep: Array) -> None:
-        """Let go of all margins but some, bool (margins,)."""
+        """Keep only the marked margins, bool (margins,)."""
         for rows, (listed, starts) in self.lists.items():
             lengths = np.diff(starts)
             begin = np.zeros(int(keep.sum()) + 1, np.int32)
@@ -209,7 +210,7 @@ class Margins:
 
 
 def distance(x: Array, y: Array, parts: Array, corners: Array) -> Array:
-    """Return how far places are within margins, float64 (n,): what is compared with their limits.
+    """Return how far places are within margins, float64 (n,), for comparison with the margins' limits.
 
     Args:
         x, y: the places, float64 (n,).
@@ -226,24 +227,24 @@ def distance(x: Array, y: Array, parts: Array, corners: Array) -> Array:
 
 
 def needs(box: Array, parts: Array, corners: Array) -> Array:
-    """Return how far margins have to reach to hold what a box has of their cells, float64 (n,)."""
+    """Return how far margins must reach to contain the part of a box in their cells, float64 (n,)."""
     x1, y1, x2, y2 = box.tolist()
     x, y = np.where(_X[parts] < 0, x1, x2), np.where(_Y[parts] < 0, y1, y2)
     return distance(x, y, parts, corners)
 
 
 def corners_of(grid: CellGrid, cells: Array, parts: Array) -> Array:
-    """Return the corners of cells from which margins are measured, float64 (n, 2)."""
+    """Return the corners of cells from which the distances of margins are measured, float64 (n, 2)."""
     columns, rows = grid.places_of(cells)
     side, area = 1 << grid.depth, grid.area
-    with np.errstate(invalid="ignore"):  # infinite places, and areas without places
+    with np.errstate(invalid="ignore"):  # infinite places, or an area without places
         x = area.x1 + (columns + (_X[parts] < 0)) * ((area.x2 - area.x1) / side)
         y = area.y1 + (rows + (_Y[parts] < 0)) * ((area.y2 - area.y1) / side)
     return np.stack([x, y], axis=1)
 
 
 def margin_area(margins: Margins, number: int, grid: CellGrid) -> Extent:
-    """Return the area of a margin at a side, and of a corner the box around it within its cell."""
+    """Return the area of a margin; for a corner, the box around the margin within its cell."""
     part, limit = int(margins.parts[number]), float(margins.limits[number])
     columns, rows = grid.places_of(margins.cells[number : number + 1])
     side, area = 1 << grid.depth, grid.area
@@ -261,7 +262,7 @@ def margin_area(margins: Margins, number: int, grid: CellGrid) -> Extent:
 
 
 def _spread(begin: Array, end: Array) -> tuple[Array, Array]:
-    """Return all numbers of ranges, and the number of each one's range, int64 (n,) both."""
+    """Return all numbers in ranges, and for each the number of its range, int64 (n,) both."""
     lengths = (end - begin).astype(np.int64)
     owner = np.repeat(np.arange(len(lengths)), lengths)
     shift = np.repeat(begin - (np.cumsum(lengths) - lengths), lengths)

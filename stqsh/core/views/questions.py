@@ -1,8 +1,8 @@
-"""Questions: snapshots of events in the parts by which views are found (STAR sections 3.1 and 4.1).
+"""Questions: snapshots of events, split into the parts by which views are found (STAR 3.1 and 4.1).
 
-A question asks for measures of the groups of the events that are in a region and a time range and satisfy
-some conditions, or for these events. A view can answer the former if it has the same conditions or fewer, and
-its groups tell the rest.
+A question asks for measures of groups of the events that are in a region and a time range and satisfy some
+conditions; or it asks for the events themselves. A view can answer a question for measures if the view has
+the same conditions or fewer, and its groups determine the remaining ones.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from stqsh.spec.stream import StreamSpec
 COUNT = Measure("count")
 
 _EXACT = frozenset({"STRING", "INT", "BIGINT", "BOOLEAN", "TIMESTAMP"})
-"""Types whose values a group shows as they are; NaN and -0.0 change in groups."""
+"""Types whose values a group shows unchanged; NaN and -0.0 change in groups."""
 
 
 class Phrase(NamedTuple):
-    """Words of which a column's text must have all, or any; at least one."""
+    """At least one word; a column's text must contain all of the words, or any of them."""
 
     column: str
     words: tuple[str, ...]
@@ -48,7 +48,7 @@ class Phrase(NamedTuple):
 
     @staticmethod
     def of(condition: Expr) -> Phrase | None:
-        """Return the phrase that a condition seeks; None for another condition."""
+        """Return the phrase that a condition searches for; None for another condition."""
         match condition:
             case ContainsExpr(ColumnExpr(column), str(text), how):
                 words = tuple(map(str, coded_terms(pa.array([text]))[1].to_pylist()))
@@ -58,12 +58,12 @@ class Phrase(NamedTuple):
 
 @dataclass(frozen=True)
 class Shape:
-    """What a view or a question is about, whatever the region and the time.
+    """The content of a view or a question, regardless of the region and the time.
 
     Attributes:
-        conditions: what events satisfy, by their text.
-        groups: what they are grouped by.
-        measures: what is computed of groups; of a view without double ones, and neither `avg` nor `k`.
+        conditions: the conditions that events satisfy, ordered by their text.
+        groups: the columns to group by.
+        measures: the measures of groups; for a view without repeats, and with neither `avg` nor `k`.
     """
 
     conditions: tuple[Expr, ...]
@@ -72,23 +72,23 @@ class Shape:
 
     @cached_property
     def condition(self) -> Expr | None:
-        """All conditions as one."""
+        """The conjunction of all conditions."""
         return conjunction(list(self.conditions))
 
     @cached_property
     def phrases(self) -> tuple[Phrase, ...]:
-        """The phrases that conditions seek in columns."""
+        """The phrases that conditions search for in columns."""
         return tuple(phrase for phrase in map(Phrase.of, self.conditions) if phrase is not None)
 
     @cached_property
     def without_phrases(self) -> Shape:
-        """The shape of a question about events that are known to have all phrases."""
+        """The same shape for events that are known to contain all phrases."""
         rest = tuple(one for one in self.conditions if Phrase.of(one) is None)
         return Shape(rest, self.groups, self.measures)
 
     @cached_property
     def columns(self) -> dict[str, int]:
-        """The numbers of the groups that are columns whose values they show as they are."""
+        """The numbers of the plain-column groups, whose values are shown unchanged, by column."""
         return {
             group.value.name: i
             for i, group in enumerate(self.groups)
@@ -101,7 +101,7 @@ class Shape:
         return bool(names) and names <= self.columns.keys() and not reads_location(expr)
 
     def answers(self, asked: Shape) -> bool:
-        """Return whether a view of this shape has all that a question of another shape asks."""
+        """Return whether a view of this shape can answer a question of another shape."""
         own = set(self.groups)
         return (
             set(self.conditions) <= set(asked.conditions)
@@ -112,23 +112,23 @@ class Shape:
 
     @cached_property
     def is_count(self) -> bool:
-        """Whether only the number of events is asked, which cells tell."""
+        """Whether only the number of events is asked for; cells give that number."""
         return not (self.is_of_events or self.conditions or self.groups or stored_measures(self.measures))
 
     @property
     def is_of_events(self) -> bool:
-        """Whether events themselves are asked for, and nothing that they add up to."""
+        """Whether the events themselves are asked for, without groups or measures."""
         return not (self.groups or self.measures)
 
     @cached_property
     def as_view(self) -> Shape:
-        """The shape of the view that holds just what is asked."""
+        """The shape of the view that contains exactly what is asked for."""
         return Shape(self.conditions, self.groups, stored_measures(self.measures))
 
     def widened(self, types: dict[str, str]) -> Shape:
-        """Return the shape of a view that has all values of the columns that conditions set equal.
+        """Return the shape of a view that groups by the columns that conditions compare with constants.
 
-        Such a view serves the same question about any other value.
+        Such a view also answers the same question for any other constants.
         """
         names = [_equal_column(one, types) for one in self.conditions]
         equal = {name for name in names if name is not None}
@@ -142,14 +142,14 @@ class Shape:
 
 @dataclass(frozen=True)
 class Question:
-    """A snapshot of the events of a region and a time range, or of what they add up to."""
+    """A snapshot of the events in a region and a time range, or of measures of these events."""
 
     shape: Shape
     times: TimeRange
 
 
 def stored_measures(measures: tuple[Measure, ...]) -> tuple[Measure, ...]:
-    """Return the measures that a view has to keep to answer for others, each once, in order."""
+    """Return the measures that a view must store to answer for others, without repeats, in order."""
     kept = (
         replace(one, function="sum" if one.function == "avg" else one.function, k=0)
         for one in measures
@@ -159,7 +159,7 @@ def stored_measures(measures: tuple[Measure, ...]) -> tuple[Measure, ...]:
 
 
 def question_of(selection: SnapshotSelection) -> Question | None:
-    """Return a snapshot as a question; None if its members depend on more than events and their time."""
+    """Return a snapshot as a question; None if its members depend on more than the events and their times."""
     spec, present = selection.spec, selection.present
     stream: StreamSpec = present.table.spec
     if not _is_of_events(spec, stream) or selection.reach.is_nowhere:
@@ -199,7 +199,7 @@ def _is_lasting(expr: Expr) -> bool:
 
 
 def _equal_column(expr: Expr, types: dict[str, str]) -> str | None:
-    """Return the column that a condition sets equal to a constant, None for another condition."""
+    """Return the column that a condition compares with a constant by `=`; None for another condition."""
     match expr:
         case CompareExpr("=", ColumnExpr(name), LiteralExpr()) if types.get(name) in _EXACT:
             return name

@@ -1,8 +1,8 @@
-"""Which views are worth keeping: candidates, domination, and greedy selection (STAR 4.1.1).
+"""Choose which views to keep: candidates, domination, and greedy selection (STAR section 4.1.1).
 
-Costs are in events that are read. A view's benefit is what past questions would have cost more without it,
-less what it costs to make and to continue (equations 1 and 2); those with the greatest benefit for their
-space are taken.
+Costs are multiples of the cost of reading one event. The benefit of a view is the cost that it would have
+saved past questions, minus the cost of building and extending it (equations 1 and 2). The views with the
+greatest benefit per byte are taken.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from stqsh.core.views.questions import Shape
 from stqsh.core.views.views import Size
 
 _MOST = 48
-"""The most candidates that are measured by a sample: those of the greatest promise."""
+"""The most candidates whose size is estimated from a sample: the most promising ones."""
 
 _NODES = 12
-"""The most nodes that a question suggests: the largest that its region covers."""
+"""The most nodes that a question suggests: the largest nodes that its region covers."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class Asked:
     """A past question.
 
     Attributes:
-        shape: its shape.
-        covered: the cells that its region covers.
-        share: the share of events in its time.
-        weight: what an event cost it, in events of which only numbers are read.
+        shape: the shape of the question.
+        covered: the cells that the region covers.
+        share: the share of the events in the question's time.
+        weight: the cost of an event for the question, see `event_cost`.
     """
 
     shape: Shape
@@ -52,7 +52,7 @@ class ViewCandidate:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A view to be kept, with its expected rows and its benefit."""
+    """A view to keep, with its expected rows and its benefit."""
 
     candidate: ViewCandidate
     size: Size
@@ -61,15 +61,15 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Situation:
-    """What the selection knows of the events.
+    """The data about events that the selection needs.
 
     Attributes:
         grid: the cells.
         count: returns the number of events of a node.
         measure: returns the size of a candidate.
-        arrivals: the share of the events that came since the first of the questions.
+        arrivals: the share of the events that arrived after the first of the questions.
         types: the types of the stream's columns.
-        kept: the views that are there.
+        kept: the views that exist.
     """
 
     grid: CellGrid
@@ -81,7 +81,7 @@ class Situation:
 
 
 def choose(history: Sequence[Asked], budget: float, situation: Situation) -> list[Chosen]:
-    """Choose the views to be kept within a budget of bytes."""
+    """Choose the views to keep within a budget of bytes."""
     if budget <= 0 or not history:
         return []
     some = candidates(history, situation)
@@ -102,7 +102,7 @@ def choose(history: Sequence[Asked], budget: float, situation: Situation) -> lis
 
 
 def candidates(history: Sequence[Asked], situation: Situation) -> list[ViewCandidate]:
-    """Return the views that past questions suggest, each once, and those that are there."""
+    """Return the views that past questions suggest and the views that exist, without repeats."""
     found = dict.fromkeys(situation.kept)
     for asked in history:
         if asked.shape.is_count:
@@ -154,7 +154,7 @@ def usable(history: Sequence[Asked], some: Sequence[ViewCandidate], grid: CellGr
 
 
 def _upkeep(some: Sequence[ViewCandidate], counts: Array, situation: Situation) -> Array:
-    """Return what views cost: to be made, unless they are there, and to be continued; float64 (n,)."""
+    """Return the cost of building each view, unless it exists, and of extending it; float64 (n,)."""
     made = np.array([one not in situation.kept for one in some])
     weights = np.array([event_cost(one.shape) for one in some])
     upkeep: Array = weights * counts * (made + situation.arrivals)
@@ -164,13 +164,13 @@ def _upkeep(some: Sequence[ViewCandidate], counts: Array, situation: Situation) 
 def greedy(
     some: Sequence[ViewCandidate], sizes: Sequence[Size], gains: Array, costs: Array, budget: float
 ) -> list[Chosen]:
-    """Take candidates by benefit for space until the budget is spent, without those that are dominated.
+    """Take candidates by benefit per byte until the budget is spent; skip dominated candidates.
 
     Args:
         some: the candidates.
-        sizes: their sizes.
-        gains: by how much each makes each question cheaper, float64 (questions, candidates).
-        costs: what each costs, float64 (candidates,).
+        sizes: the sizes of the candidates.
+        gains: how much cheaper each candidate makes each question, float64 (questions, candidates).
+        costs: the cost of each candidate, float64 (candidates,).
         budget: bytes.
     """
     chosen, left = list[Chosen](), np.ones(len(some), np.bool_)
@@ -191,9 +191,9 @@ def greedy(
 
 
 def dominated(some: Sequence[ViewCandidate], gains: Array, costs: Array, by: int) -> Array:
-    """Return which candidates a chosen one dominates (definition 4.2), bool (n,).
+    """Return which candidates a chosen candidate dominates (definition 4.2), bool (n,).
 
-    It answers all that they answer, and to have them beside it costs more than it spares.
+    The chosen one answers everything that they answer, and keeping them in addition costs more than it saves.
     """
     view = some[by]
     same: Array = np.array([one.node == view.node and view.shape.answers(one.shape) for one in some])
@@ -203,7 +203,7 @@ def dominated(some: Sequence[ViewCandidate], gains: Array, costs: Array, by: int
 
 
 def _take_off(some: Sequence[ViewCandidate], gains: Array, more: Array, taken: Array, best: int) -> None:
-    """Reduce what candidates still gain by what a chosen one has taken of the same events."""
+    """Reduce the remaining gains of candidates by what a chosen candidate saves on the same events."""
     node = some[best].node
     for i, one in enumerate(some):
         if one.node.holds(node):

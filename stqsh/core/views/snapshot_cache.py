@@ -1,4 +1,4 @@
-"""What a client keeps for snapshots of events, for all slots and streams, within a budget."""
+"""A client's cache for snapshots of events, for all slots and streams, within a budget."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from stqsh.core.views.time_slots import TimeSlots
 
 T = TypeVar("T")
 Find: TypeAlias = Callable[[EventViews, SnapshotSelection, Question, SnapshotPlan], tuple[T, Usage]]
-"""Returns what a question asks for, and what was used to find it."""
+"""Returns the answer of a question, and the usage."""
 
 
 @dataclass(frozen=True)
 class CachePolicy:
-    """When it is worth the while to keep something.
+    """When caching pays off.
 
     Attributes:
-        least: events of a slot below which they are scanned, as nothing is quicker.
-        scans: how often all events of a slot are scanned before they are sorted by cell, and before that is
-            done again once they got other numbers; a search of their texts counts for half as many.
-        first: the number of questions after which views are chosen first.
-        always: whether cells and views are used even where a scan is quicker.
+        least: a slot with fewer events is always scanned, because nothing is faster.
+        scans: how often all events of a slot are scanned before they are sorted by cell, and again after they
+            have been renumbered; a scan that searches texts counts as half of this number.
+        first: the number of questions after which views are chosen for the first time.
+        always: whether cells and views are used even if a scan is faster.
         lists: whether word lists are kept.
     """
 
@@ -45,7 +45,7 @@ class CachePolicy:
 
 @dataclass
 class _Kept:
-    """The views of a slot's events, as of a numbering of these."""
+    """The views of a slot's events, with the numbering of events that they refer to."""
 
     numbering: int
     views: EventViews
@@ -53,13 +53,13 @@ class _Kept:
 
 @dataclass
 class SnapshotCache:
-    """Time slots and views of the events of each slot and stream, and how questions were answered.
+    """Time slots and views of the events of each slot and stream, and the usage.
 
     Attributes:
-        budget: the bytes that views may take, over all slots.
-        objects: the bytes that margins of cells may take, over all slots; with 0 for both all is scanned.
-        patience: when they are made.
-        usage: how questions were answered, for each stream.
+        budget: the bytes that views may use, over all slots.
+        objects: the bytes that margins may use, over all slots; if both are 0, all events are scanned.
+        patience: when views and margins are made.
+        usage: how questions were answered, by stream.
     """
 
     budget: int
@@ -70,14 +70,14 @@ class SnapshotCache:
     _scanned: dict[tuple[int, int], float] = field(default_factory=dict)
 
     def limit(self, budget: int, objects: int = 0) -> None:
-        """Set the bytes that views, and margins, may take; with 0 for both all that is kept is let go."""
+        """Set the bytes that views and margins may use; if both are 0, drop everything."""
         self.budget, self.objects = budget, objects
         if max(budget, objects) <= 0:
             self._kept.clear()
             self._scanned.clear()
 
     def share(self, state: SlotState, selection: SnapshotSelection) -> pa.RecordBatch | None:
-        """Return a slot's share of an aggregate; None for one that is to be found by a scan."""
+        """Return a slot's share of an aggregate; None if it must be found by a scan."""
         spec = selection.spec
         if not spec.adds_up:
             return None
@@ -90,11 +90,11 @@ class SnapshotCache:
         return states_share(found, selection.present.now)
 
     def members(self, state: SlotState, selection: SnapshotSelection) -> Array | None:
-        """Return the events of a slot that a snapshot asks for; None if they are to be found by a scan."""
+        """Return the events of a slot that a snapshot asks for; None if they must be found by a scan."""
         return None if selection.spec.adds_up else self._found(state, selection, EventViews.members)
 
     def _found(self, state: SlotState, selection: SnapshotSelection, find: Find[T]) -> T | None:
-        """Return what is found by what is kept; None for a snapshot that is to be answered by a scan."""
+        """Return the answer from the cache; None for a snapshot that must be answered by a scan."""
         question = question_of(selection) if max(self.budget, self.objects) > 0 else None
         views = None if question is None else self._views(state, selection, question)
         if question is None or views is None:
@@ -143,12 +143,12 @@ class SnapshotCache:
         return self.patience.always or cover.pays(views.slots, events, shape)
 
     def all(self) -> Iterator[tuple[int, int, EventViews]]:
-        """Yield the slot, the stream and the views of all that is kept."""
+        """Yield the slot, the stream and the views of all cached events."""
         for (slot, stream), kept in sorted(self._kept.items()):
             yield slot, stream, kept.views
 
     def _views(self, state: SlotState, selection: SnapshotSelection, question: Question) -> EventViews | None:
-        """Return the views of a slot's events, None while scans cost less than to make them."""
+        """Return the views of a slot's events; None while scans cost less than building views."""
         present = selection.present
         stream, events = present.table.spec.id, len(present.stored.x)
         key, numbering = (state.slot, stream), times_renumbered(state, stream)

@@ -1,9 +1,9 @@
-"""Time slots: a stream's events of a slot in pieces of time, each sorted by cell (STAR section 7).
+"""Time slots: a stream's events of a slot, divided by time, with each part sorted by cell (STAR section 7).
 
-A time slot is a run of rows of the event table, as events are stored in the order in which they arrive. New
-events wait in the tail until there are enough of them for a slot. Equal neighbours are joined as they age,
-up to an eighth of all events: recent slots are fine, old ones coarse. Nothing is lost by that, as the
-events of a slot that a question covers in part are distinguished by their times.
+A time slot is a run of rows of the event table, because events are stored in order of arrival. New events
+wait in the tail until there are enough for a time slot. Neighbours of equal size are merged as they age, up
+to an eighth of all events, so recent time slots are fine and old ones coarse. Merging loses nothing, because
+a question that covers a time slot in part tests the times of its events.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from stqsh.core.kernels.events.transitions import StoredArrays
 from stqsh.core.views.cells import NO_EXTENT, CellGrid, Extent, depth_for
 
 FINEST = 1 << 14
-"""The events of the finest time slots."""
+"""The number of events of the finest time slots."""
 
 _COARSEST = 8
-"""A time slot holds at most one event in this many of all."""
+"""A time slot contains at most one in this many of all events."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class TimeSlot:
     """The events of the rows from `begin` to before `end`.
 
     Attributes:
-        low, high: the least and the greatest of their times, µs.
-        ascends: whether no row has a lesser time than the one before it.
-        order: the rows by cell, int32 (end - begin,); those without a place at the end.
+        low, high: the earliest and the latest time, µs.
+        ascends: whether no row has an earlier time than the row before it.
+        order: the rows sorted by cell, int32 (end - begin,); rows without a place are last.
         starts: where each cell begins in `order`, int32 (cells + 1,).
     """
 
@@ -50,41 +50,41 @@ class TimeSlot:
         return self.begin, self.end
 
     def count(self, span: tuple[int, int]) -> int:
-        """Return the number of events of consecutive cells."""
+        """Return the number of events in consecutive cells."""
         return int(self.starts[span[1]] - self.starts[span[0]])
 
     def count_runs(self, begin: Array, end: Array) -> int:
-        """Return the number of events of runs of cells, given by the first of each and the one after it."""
+        """Return the number of events in runs of cells, given by the first cell of each and the one after."""
         return int((self.starts[end] - self.starts[begin]).sum())
 
     def fills(self, begin: Array, end: Array) -> bool:
-        """Return whether runs of cells are all cells, and all events have a place."""
+        """Return whether runs of cells contain all cells, and all events have a place."""
         cells = len(self.starts) - 1
         is_all = len(begin) == 1 and begin[0] == 0 and end[0] == cells
         return is_all and int(self.starts[cells]) == self.end - self.begin
 
     def within(self, times: TimeRange) -> bool:
-        """Return whether all events are of a time range."""
+        """Return whether all events are in a time range."""
         return times.since <= self.low and self.high < times.until
 
     def misses(self, times: TimeRange) -> bool:
-        """Return whether no event is of a time range."""
+        """Return whether no event is in a time range."""
         return self.high < times.since or self.low >= times.until
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the order and the beginnings of cells."""
+        """The bytes of the order and of the starts of cells."""
         return int(self.order.nbytes + self.starts.nbytes)
 
 
 @dataclass
 class TimeSlots:
-    """All time slots of a stream's events on a slot, and the tail behind them.
+    """All time slots of a stream's events on a slot, and the tail after them.
 
     Attributes:
         grid: the cells.
         slots: the time slots, in order.
-        seen: the area of the places of their events.
+        seen: the area of the places of the time slots' events.
         end: the row at which the tail begins.
     """
 
@@ -102,11 +102,11 @@ class TimeSlots:
         return made
 
     def fits(self, events: int) -> bool:
-        """Return whether the cells are as fine as they should be for a number of events."""
+        """Return whether the depth of the cells suits a number of events."""
         return self.grid.depth == depth_for(events)
 
     def catch_up(self, stored: StoredArrays) -> list[TimeSlot]:
-        """Take in new events, and return the time slots that were joined to others."""
+        """Add new events, and return the time slots that were merged into others."""
         count, joined = len(stored.x), list[TimeSlot]()
         most = max(FINEST, count // _COARSEST)
         while count - self.end >= FINEST:
@@ -123,7 +123,7 @@ class TimeSlots:
         return joined
 
     def _are_alike(self, most: int) -> bool:
-        """Return whether the last two time slots are of a size and may be joined."""
+        """Return whether the last two time slots have the same size and may be merged."""
         if len(self.slots) < 2:
             return False
         one, other = self.slots[-2:]
@@ -143,7 +143,7 @@ class TimeSlots:
         return TimeSlot(begin, end, int(ts.min()), int(ts.max()), ascends, order, starts)
 
     def among(self, times: TimeRange) -> Iterator[tuple[TimeSlot, bool]]:
-        """Yield the time slots that may have events of a time range, and whether all are."""
+        """Yield the time slots that may have events in a time range, and whether all events are in it."""
         for slot in self.slots:
             if not slot.misses(times):
                 yield slot, slot.within(times)
@@ -166,13 +166,13 @@ def extent_of(stored: StoredArrays, begin: int, end: int) -> Extent:
 def rows_of(
     slots: list[TimeSlot], begin: Array, end: Array, ts: Array | None = None, times: TimeRange = EVER
 ) -> Array:
-    """Return the rows of the events of runs of cells in time slots, int32 (n,).
+    """Return the rows of the events in runs of cells of time slots, int32 (n,).
 
     Args:
         slots: the time slots.
-        begin, end: the first cell of each run, and the one after its last, int64 (runs,).
-        ts: the times of all rows, int64; with them, rows of other times than `times` may be left out.
-        times: the times that are wanted.
+        begin, end: the first cell of each run, and the cell after its last, int64 (runs,).
+        ts: the times of all rows, int64; if given, rows with times outside `times` may be omitted.
+        times: the wanted times.
     """
     if not len(slots) or not len(begin):
         return np.empty(0, np.int32)

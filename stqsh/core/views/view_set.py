@@ -1,4 +1,4 @@
-"""The views of a slot's events that are kept: chosen by past questions, within a budget of bytes."""
+"""The views that are kept for a slot's events: chosen by past questions, within a budget of bytes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from stqsh.core.views.time_slots import TimeSlot, TimeSlots, rows_of
 from stqsh.core.views.views import Size, View
 
 REMEMBERED = 256
-"""The most questions of the history."""
+"""The most questions in the history."""
 
 _SAMPLE = 1000
-"""The events by which the size of a view is estimated."""
+"""The number of events from which the size of a view is estimated."""
 
 _SIZES_KEPT = 4096
-"""The most estimates that are kept."""
+"""The most size estimates that are kept."""
 
 _ROW_BYTES, _VALUE_BYTES = 64.0, 48.0
 
@@ -36,8 +36,9 @@ class QuestionHistory:
 
     Attributes:
         asked: the number of questions.
-        due: the question after which views are chosen again, twice as many as the last time.
-        questions: the last ones.
+        due: the number of questions after which views are chosen again; it doubles each time, but grows
+            by at most `REMEMBERED`.
+        questions: the latest questions.
     """
 
     asked: int = 0
@@ -46,7 +47,7 @@ class QuestionHistory:
     _seen: deque[int] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
 
     def add(self, question: Question, cover: SnapshotPlan, slots: TimeSlots, events: int) -> None:
-        """Add a question that was asked when there were this many events, and how it could be answered."""
+        """Add a question, asked when there were `events` events, and its plan."""
         self.asked += 1
         total = max(1, slots.end)
         whole = sum(slot.end - slot.begin for slot, is_whole in slots.among(question.times) if is_whole)
@@ -54,11 +55,11 @@ class QuestionHistory:
         self._seen.append(events)
 
     def postpone(self) -> None:
-        """Set when views are chosen the next time."""
+        """Set when views are chosen next."""
         self.due = self.asked + min(self.asked, REMEMBERED)
 
     def arrivals(self, events: int) -> float:
-        """Return the share of all events that came since the first of the questions."""
+        """Return the share of all events that arrived after the first of the questions."""
         return (events - self._seen[0]) / max(1, events)
 
 
@@ -81,7 +82,7 @@ class ViewSet:
         return sum(view.nbytes for view in self.chosen)
 
     def empty(self) -> None:
-        """Keep the views without their rows, as events got other numbers."""
+        """Keep the views without their rows, because events have been renumbered."""
         self.chosen = [
             View(
                 view.shape,
@@ -98,7 +99,7 @@ class ViewSet:
     def choose(
         self, history: QuestionHistory, slots: TimeSlots, present: PresentObjects, budget: float
     ) -> None:
-        """Choose views again by the history, within a budget of bytes; the others are let go."""
+        """Choose views by the history, within a budget of bytes; drop all others."""
         there = {ViewCandidate(view.shape, view.node): view for view in self.chosen}
         if len(self._sizes) > _SIZES_KEPT:
             self._sizes.clear()
@@ -119,7 +120,7 @@ class ViewSet:
         self.chosen = views
 
     def build(self, slots: TimeSlots, present: PresentObjects, most: int) -> int:
-        """Fill views for time slots that they lack, the latest first; return what `most` leaves."""
+        """Build the missing parts of views, latest time slots first; return the rest of `most`."""
         for view, slot in self._missing(slots):
             if most <= 0:
                 break
@@ -130,7 +131,7 @@ class ViewSet:
         return most
 
     def fit(self, budget: float) -> None:
-        """Let go of the views of the least benefit for their space until the others fit a budget of bytes."""
+        """Drop the views with the least benefit per byte until the rest fits a budget of bytes."""
         total = self.nbytes
         for view in sorted(self.chosen, key=lambda one: one.benefit / max(1, one.nbytes)):
             if total <= budget:
@@ -145,7 +146,7 @@ class ViewSet:
                     yield view, slot
 
     def _size(self, one: ViewCandidate, slots: TimeSlots, present: PresentObjects) -> Size:
-        """Return the expected size of a view, by a sample of the events of its node."""
+        """Return the expected size of a view, from a sample of the events of its node."""
         if one not in self._sizes:
             begin, end = (np.array([cell]) for cell in slots.grid.span(one.node))
             events = rows_of(slots.slots, begin, end)
@@ -156,11 +157,11 @@ class ViewSet:
 
 
 def _scaled(found: States, events: int, sampled: int, slots: int) -> Size:
-    """Return the size of the states of all events by those of a sample."""
+    """Return the size of the states of all events, estimated from those of a sample."""
     more = events / max(1, sampled)
     groups, values = found.by.num_rows, found.values.num_rows
     once = int((found.totals["n"].to_numpy() == 1).sum())
-    # Charikar's estimate of the number of groups, unless nearly each event has one of its own.
+    # Charikar's estimate of the number of groups, unless nearly every event has its own group.
     rows = groups * more if 20 * once > 19 * sampled else groups - once + once * more**0.5
     listed = values * (1.2 if 4 * values < sampled else more**0.7)
     width = _ROW_BYTES + 16 * found.totals.num_columns
@@ -169,13 +170,13 @@ def _scaled(found: States, events: int, sampled: int, slots: int) -> Size:
 
 
 def states_of(present: PresentObjects, shape: Shape, events: Array) -> States:
-    """Return the states of the groups of those events, int32 (n,), that satisfy the conditions of a shape."""
+    """Return the states of the groups of the events, int32 (n,), that satisfy the conditions of a shape."""
     events = satisfying(present, shape, events)
     return group_states(shape.groups, shape.measures, StoredRows(present, events, NOWHERE), len(events))
 
 
 def satisfying(present: PresentObjects, shape: Shape, events: Array) -> Array:
-    """Return those events, int32 (n,), that satisfy the conditions of a shape."""
+    """Return the events, int32 (n,), that satisfy the conditions of a shape."""
     if shape.condition is None or not len(events):
         return events
     return events[StoredRows(present, events, NOWHERE).truth(shape.condition)]

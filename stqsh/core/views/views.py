@@ -1,9 +1,8 @@
-"""Views: what groups of the events of a node add up to, by time slot, kept for later (STAR 4.1.1).
+"""Views: totals of groups of a node's events, by time slot, kept for later questions (STAR 4.1.1).
 
-The states of a view are those that a scan of its events finds, so that an answer does not show whether it
-came from a view. A time slot never changes: nothing has to be updated when events come or expire. Events
-that have not got a time slot yet, and those of time slots that a question covers in part, are read
-themselves.
+The states of a view equal those that a scan of its events finds, so an answer does not depend on whether it
+came from a view. A time slot never changes, so arriving and expiring events require no updates. Events
+without a time slot, and events of time slots that a question covers in part, are read directly.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from stqsh.spec.chunk import arrow_type
 pc: Any = pyarrow.compute  # its stubs know no binary columns
 
 _SUMS_KEPT = 8
-"""The most sums over several time slots that a view remembers."""
+"""The most sums over several time slots that a view caches."""
 
 Rows = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Size:
-    """The rows of a view that are added up for an answer, and the bytes of its rows in all time slots."""
+    """The number of rows that are added up for an answer, and the bytes of the rows in all time slots."""
 
     rows: float
     nbytes: float
@@ -44,7 +43,7 @@ class Size:
 
 @dataclass
 class _Sum:
-    """The states over some time slots, and their groups as columns, once a question has needed these."""
+    """The states over some time slots, and their groups as columns once a question has needed them."""
 
     states: States
     groups: list[Any] | None = None
@@ -52,14 +51,14 @@ class _Sum:
 
 @dataclass
 class View:
-    """The states of the groups of a node's events, for each time slot by its rows.
+    """The states of the groups of a node's events, for the rows of each time slot.
 
     Attributes:
         expected: the number of rows that the selection expects, over all time slots.
-        benefit: by how much the view has made past questions cheaper, in events that need not be read.
-        hits: how many questions it has answered.
-        spared: how many events were not read for that.
-        nbytes: the bytes of all states, of sums of them, and of the columns of groups.
+        benefit: how much cheaper the view has made past questions, in events that need not be read.
+        hits: how many questions the view has answered.
+        spared: how many events were not read because of the view.
+        nbytes: the bytes of all states, of their sums, and of the columns of groups.
     """
 
     shape: Shape
@@ -74,25 +73,25 @@ class View:
 
     @property
     def rows(self) -> int:
-        """The rows of all time slots."""
+        """The number of rows of all time slots."""
         return sum(size_of(states) for states in self.parts.values())
 
     @property
     def size(self) -> Size:
-        """The size as it has become: sums are about as large as the largest time slot."""
+        """The actual size; sums have about as many rows as the largest time slot."""
         return Size(max(size_of(states) for states in self.parts.values()), self.nbytes)
 
     def keep(self, slot: TimeSlot, states: States) -> None:
-        """Keep the states of a time slot."""
+        """Store the states of a time slot."""
         self.parts[slot.rows] = states
         self._weigh()
 
     def size_over(self, slots: Sequence[TimeSlot]) -> int:
-        """Return the rows that are added up over some time slots, all of which the view has."""
+        """Return how many rows are added up for some time slots; the view must have all of them."""
         return size_of(self._sum(slots).states)
 
     def answer(self, slots: Sequence[TimeSlot], asked: Shape) -> States:
-        """Return the states of the groups of a question over some time slots, all of which the view has."""
+        """Return the states of a question's groups over some time slots; the view must have all of them."""
         found, view = self._sum(slots), self.shape
         if view.conditions == asked.conditions and view.groups == asked.groups:
             return _measured(view.measures, found.states, asked.measures)
@@ -103,7 +102,7 @@ class View:
 
     def _sum(self, slots: Sequence[TimeSlot]) -> _Sum:
         wanted = tuple(slot.rows for slot in slots)
-        found = self._sums.pop(wanted, None)  # the last used is the last to go
+        found = self._sums.pop(wanted, None)  # the most recently used sum is dropped last
         if found is None:
             parts = [self.parts[rows] for rows in wanted]
             found = _Sum(add_states(parts) if len(parts) > 1 else parts[0])
@@ -115,7 +114,7 @@ class View:
         return found
 
     def join(self, slots: Sequence[TimeSlot], whole: Rows) -> None:
-        """Take note that time slots were joined to one."""
+        """Record that time slots were merged into one."""
         found = [self.parts.pop(slot.rows, None) for slot in slots]
         known = [states for states in found if states is not None]
         if len(known) == len(found):
@@ -131,12 +130,12 @@ class View:
 
 
 def size_of(states: States) -> int:
-    """Return the number of rows to be added up."""
+    """Return the number of rows to add up."""
     return int(states.by.num_rows + states.values.num_rows)
 
 
 def _answered(view: Shape, states: States, groups: list[Any], asked: Shape) -> States:
-    """Return the states of the groups of a question from those of a view, whose groups are columns."""
+    """Return the states of a question's groups from a view's states, whose groups are columns."""
     count = states.by.num_rows
     columns = {name: groups[i] for name, i in view.columns.items()} or {"": pa.nulls(count)}
     rest = [one for one in asked.conditions if one not in view.conditions]
@@ -157,7 +156,7 @@ def _answered(view: Shape, states: States, groups: list[Any], asked: Shape) -> S
 
 
 def _regrouped(states: States, rows: Any, ids: Any, keys: pa.BinaryArray) -> States:
-    """Return the states of some rows, added up by the numbers of their new groups."""
+    """Return the states of some rows, added up by new group numbers."""
     place = np.full(states.by.num_rows, -1, np.int64)
     place[rows] = np.arange(len(rows))
     at = place[states.values["row"].to_numpy()]
@@ -171,7 +170,7 @@ def _regrouped(states: States, rows: Any, ids: Any, keys: pa.BinaryArray) -> Sta
 
 
 def _measured(view: tuple[Measure, ...], states: States, asked: tuple[Measure, ...]) -> States:
-    """Return the states of a question's measures, as if they had been found for it."""
+    """Return the states of a question's measures, as a scan would have found them."""
     totals: dict[str, Any] = {"n": states.totals["n"]}
     values = []
     for j, measure in enumerate(asked):
@@ -191,7 +190,7 @@ def _measured(view: tuple[Measure, ...], states: States, asked: tuple[Measure, .
 
 
 def _place(view: tuple[Measure, ...], measure: Measure) -> int:
-    """Return the number of the view's measure that stands for another."""
+    """Return the number of the view's measure that can answer another measure."""
     function = "sum" if measure.function == "avg" else measure.function
     return next(
         i for i, one in enumerate(view) if (one.function, one.argument) == (function, measure.argument)

@@ -1,8 +1,8 @@
-"""Word lists: in which events of a time slot each word of their texts occurs (SSTD section 6.1).
+"""Word lists: the events of a time slot whose texts contain each word (SSTD section 6.1).
 
-SSTD keeps an inverted list for the objects of each partition. Here each time slot has one for a column whose
-words are sought. Its places are those of the slot's order, so that the events of consecutive cells that have
-a word are found by binary search, and no text is read.
+SSTD keeps an inverted list for the objects of each partition. Here each time slot has word lists for the
+columns that are searched. The places in a list are positions in the time slot's order, so a binary search
+finds the events of consecutive cells that contain a word, and no text is read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from stqsh.spec.expression import ColumnExpr
 Rows = tuple[int, int]
 
 LISTING_COST = 3.0
-"""What it costs to list the words of an event, in events whose words are sought."""
+"""The cost of listing an event's words, in events whose words are searched."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class SlotWords:
 
     Attributes:
         hashes: the hashes of the words, ascending, uint64 (words,).
-        lists: the places of each, in the slot's order.
+        lists: the places of each word, in the time slot's order.
     """
 
     hashes: Array
@@ -47,7 +47,7 @@ class SlotWords:
 
     @staticmethod
     def of(texts: Any) -> SlotWords | None:
-        """Return the words of texts in the slot's order; None if two have equal hashes.
+        """Return the words of texts in the time slot's order; None if two words have the same hash.
 
         NULL has no words.
         """
@@ -79,12 +79,12 @@ class SlotWords:
 
 @dataclass(frozen=True)
 class WordUse:
-    """The word lists that tell which events of some time slots have the words that a question seeks.
+    """Word lists that show which events of some time slots contain the words that a question searches for.
 
     Attributes:
-        found: for each phrase, and each of these time slots by its rows, the places of each of its words.
+        found: the places of each word, by time slot (its rows) and then by phrase.
         phrases: the phrases.
-        share: the share of the events of these time slots that are expected to have the words.
+        share: the expected share of the events of these time slots that contain the words.
     """
 
     found: dict[Rows, list[list[Array]]]
@@ -92,11 +92,11 @@ class WordUse:
     share: float
 
     def rows_of(self, slots: Sequence[TimeSlot], begin: Array, end: Array) -> Array:
-        """Return the rows of the events of runs of cells that have the words, int32 (n,).
+        """Return the rows of the events in runs of cells that contain the words, int32 (n,).
 
         Args:
             slots: time slots that have lists.
-            begin, end: the first cell of each run, and the one after its last, int64 (runs,).
+            begin, end: the first cell of each run, and the cell after its last, int64 (runs,).
         """
         pieces = [np.empty(0, np.int32)]
         for slot in slots if len(begin) else []:
@@ -116,7 +116,7 @@ class WordUse:
 
 
 def _both(one: Array, other: Array) -> Array:
-    """Return what is in both of two ascending arrays without repeats; it is quickest if one is short."""
+    """Return the intersection of two ascending arrays without repeats; faster if one is short."""
     short, long = (one, other) if len(one) <= len(other) else (other, one)
     if not len(short):
         return short
@@ -126,7 +126,7 @@ def _both(one: Array, other: Array) -> Array:
 
 
 def _within(places: Array, first: Array, last: Array) -> Array:
-    """Return the places of one of the ranges from `first` to before `last`, which are apart and ascending."""
+    """Return the places in ranges from `first` to before `last`; the ranges are disjoint and ascending."""
     begin, end = np.searchsorted(places, first), np.searchsorted(places, last)
     lengths = end - begin
     if len(first) == 1:
@@ -140,7 +140,7 @@ def _places(
 ) -> list[list[Array]]:
     """Return the places of each of a phrase's words in each of some time slots.
 
-    A list is that of a word with the same hash. It is the word sought if a text of the list has it, as words
+    Lists are found by hash. A list belongs to the word if one of its texts contains the word, because words
     with equal hashes are not listed in one time slot.
     """
     hashes = hash_keys(pa.array(phrase.words))
@@ -156,7 +156,7 @@ def _places(
 
 
 def _expected(phrases: tuple[Phrase, ...], found: list[list[Array]]) -> int:
-    """Return how many events of a time slot have the words at most, by the places of each phrase's words."""
+    """Return an upper bound of the events of a time slot with the words, from the words' places by phrase."""
     counts = zip(phrases, found, strict=True)
     return min((min if phrase.every else sum)(map(len, lists)) for phrase, lists in counts)
 
@@ -166,10 +166,10 @@ class ColumnLists:
     """The word lists of one column.
 
     Attributes:
-        lists: those of time slots by their rows.
-        due: how many texts were searched for questions, less what the lists have cost, in such texts.
-        hits: how many questions lists have helped to answer.
-        spared: how many texts were not searched for that.
+        lists: the lists of time slots, by their rows.
+        due: how many texts questions have searched, minus the cost of building lists, in such texts.
+        hits: how many questions the lists have helped to answer.
+        spared: how many texts were not searched because of the lists.
     """
 
     lists: dict[Rows, SlotWords] = field(default_factory=dict)
@@ -188,8 +188,8 @@ class WordLists:
     """The word lists of a slot's events.
 
     Attributes:
-        columns: those of each column whose words were sought.
-        width: the bytes of the last list, for each event.
+        columns: the lists of each column whose words were searched.
+        width: the bytes per event of the list built last.
     """
 
     columns: dict[str, ColumnLists] = field(default_factory=dict)
@@ -198,7 +198,7 @@ class WordLists:
     def find(
         self, phrases: tuple[Phrase, ...], slots: Iterable[TimeSlot], present: PresentObjects
     ) -> WordUse | None:
-        """Return the lists that stand for the texts of some time slots; None without any."""
+        """Return the lists that replace the texts of some time slots; None if there are none."""
         asked = [self.columns.get(phrase.column, ColumnLists()).lists for phrase in phrases]
         listed = [slot for slot in slots if all(slot.rows in lists for lists in asked)] if asked else []
         if not listed:
@@ -214,31 +214,31 @@ class WordLists:
         )
 
     def note_search(self, phrases: Iterable[Phrase], texts: int) -> None:
-        """Note that a question had texts searched for phrases."""
+        """Record that a question searched texts for phrases."""
         for column in {phrase.column for phrase in phrases}:
             self.columns.setdefault(column, ColumnLists()).due += texts
 
     def note_use(self, phrases: Iterable[Phrase], texts: int) -> None:
-        """Note that lists stood for texts in an answer."""
+        """Record that lists replaced texts in an answer."""
         for column in {phrase.column for phrase in phrases}:
             self.columns[column].hits += 1
             self.columns[column].spared += texts
 
     def forget(self, slots: Iterable[TimeSlot]) -> None:
-        """Let go of the lists of time slots that are no more."""
+        """Drop the lists of time slots that no longer exist."""
         for slot in slots:
             for column in self.columns.values():
                 column.lists.pop(slot.rows, None)
 
     def empty(self) -> None:
-        """Let go of all lists, as events got other numbers."""
+        """Drop all lists, because events have been renumbered."""
         for column in self.columns.values():
             column.lists.clear()
 
     def build(self, slots: Sequence[TimeSlot], present: PresentObjects, room: float) -> None:
-        """List the words of time slots within a number of bytes, the latest first.
+        """List the words of time slots within a number of bytes, latest time slots first.
 
-        That costs no more than searches of these texts have cost so far.
+        The lists cost no more than the searches of these texts so far.
         """
         for name, column in self.columns.items():
             for slot in reversed(slots):
@@ -252,7 +252,7 @@ class WordLists:
                         self.width = made.nbytes / events
 
     def fit(self, budget: float) -> None:
-        """Let go of the lists of the oldest time slots until the others fit a budget of bytes."""
+        """Drop the lists of the oldest time slots until the rest fits a budget of bytes."""
         oldest_first = sorted((rows, name) for name, column in self.columns.items() for rows in column.lists)
         for rows, name in oldest_first:
             if self.nbytes <= budget:

@@ -1,9 +1,9 @@
 """Exact sums of doubles and whole numbers as integers in limbs (Neal 2015, small superaccumulators).
 
-A sum is an integer multiple of 2 ** -1088, kept in limbs of 32 bits: limb `place` counts multiples of
-2 ** (32 * place - 1088), so that limb 34 begins with the units. Limbs are int64, so carries can wait: a limb
-takes 2 ** 30 terms before it must be normalised. Sums do not depend on the order of their terms, and terms
-can be subtracted again.
+A sum is an integer multiple of 2 ** -1088, stored in limbs of 32 bits: limb `place` counts multiples of
+2 ** (32 * place - 1088), so limb 34 begins with the units. Limbs are int64, so carries can be delayed: a limb
+can add 2 ** 30 terms before it must be normalised. Sums are exact. They do not depend on the order of their
+terms, and terms can be subtracted again. A term changes two or three limbs.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _INFINITE = 2047
 """The exponent in the bits of a double that is not finite."""
 
 _SHORT = 3
-"""Sums of at most this many limbs are rounded in registers, if their value is not as wide as these allow."""
+"""Sums of at most this many limbs are rounded in registers, unless their value needs more bits."""
 
 
 @kernel
 def double_places(bits: Array) -> tuple[int, int]:
-    """Return the lowest and the highest place that the terms, the bits of finite doubles, reach."""
+    """Return the lowest and the highest place that the terms, given as bits of finite doubles, reach."""
     low: Int = np.int64(_INFINITE)
     high: Int = np.int64(1)
     for i in range(len(bits)):
@@ -44,7 +44,7 @@ def double_places(bits: Array) -> tuple[int, int]:
 
 @inlined
 def add_double(bits: Int, sign: Int, limbs: Array, at: Int) -> None:
-    """Add a term, the bits of a finite double, with a sign to flat limbs, whose place 0 would be at `at`."""
+    """Add a term, the bits of a finite double, with a sign to flat limbs; place 0 would be at index `at`."""
     exponent, mantissa = (bits >> 52) & 2047, bits & _FRACTION
     if exponent == 0:
         exponent = np.int64(1)
@@ -62,7 +62,7 @@ def add_double(bits: Int, sign: Int, limbs: Array, at: Int) -> None:
 
 @kernel
 def add_doubles(bits: Array, rows: Array, signs: Array, low: int, limbs: Array) -> None:
-    """Add the terms, the bits of finite doubles, to the rows of limbs, whose first place is `low`."""
+    """Add terms, the bits of finite doubles, to the rows of limbs; `low` is the first place of the limbs."""
     flat, width = limbs.reshape(-1), limbs.shape[1]
     for i in range(len(bits)):
         add_double(bits[i], np.int64(signs[i]), flat, np.int64(rows[i]) * width - low)
@@ -70,7 +70,7 @@ def add_doubles(bits: Array, rows: Array, signs: Array, low: int, limbs: Array) 
 
 @kernel
 def are_plain(bits: Array, exponents: Int, sign: Int) -> bool:
-    """Return whether floats are finite and none is -0.0, by their bits and those of exponents and sign."""
+    """Return whether no float is infinite, NaN or -0.0, from the floats' bits and the two bit masks."""
     others = 0
     for i in range(len(bits)):
         others += (bits[i] & exponents == exponents) | (bits[i] == sign)
@@ -79,9 +79,9 @@ def are_plain(bits: Array, exponents: Int, sign: Int) -> bool:
 
 @kernel
 def add_to_few(bits: Array, rows: Array, low: int, limbs: Array) -> None:
-    """Do what `add_doubles` does with signs of 1, for few rows of few limbs.
+    """Add terms to few rows of few limbs, like `add_doubles` with signs of 1.
 
-    Terms of a row with the same exponent are added first, in two halves, which takes fewer steps.
+    Terms of a row with the same exponent are first added together in two halves, which saves steps.
     """
     each = 32 * (limbs.shape[1] - 2)
     base = np.int64(32 * low - 13)
@@ -107,7 +107,7 @@ def add_to_few(bits: Array, rows: Array, low: int, limbs: Array) -> None:
 
 @kernel
 def add_wholes(values: Array, rows: Array, signs: Array, limbs: Array) -> None:
-    """Add whole numbers, int64 (n,), to the rows of limbs, whose first place is `UNIT_PLACE`."""
+    """Add whole numbers, int64 (n,), to the rows of limbs; the limbs' first place is `UNIT_PLACE`."""
     for i in range(len(values)):
         sign = np.int64(signs[i])
         limbs[rows[i], 0] += sign * (values[i] & _MASK)
@@ -126,13 +126,13 @@ def normalise(limbs: Array) -> None:
 
 @kernel
 def rounded(limbs: Array, low: int) -> Array:
-    """Return sums, (places, rows), as doubles, rounded once to nearest, ties to even; infinite beyond these.
+    """Return sums, (places, rows), as doubles, rounded once to nearest, ties to even; infinite on overflow.
 
-    Carries may be waiting.
+    The limbs need not be normalised.
     """
     count, rows = limbs.shape
     out, bits = np.empty(rows), np.zeros(1, np.int64)
-    digits = np.zeros(count + 6, np.int64)  # two zeros, the limbs, what they carry, and more zeros
+    digits = np.zeros(count + 6, np.int64)  # two zeros, the limbs, their carries, and more zeros
     power, last, scale = bits.view(np.float64), np.int64(1 << 30), 0.0
     for row in range(rows):
         carry = np.int64(0)
@@ -164,7 +164,7 @@ def rounded(limbs: Array, low: int) -> Array:
 
 @inlined
 def _leading_of_two(high: Int, low: Int, place: int) -> tuple[Int, Int]:
-    """Return what `_leading` does of a number of 117 bits at most, of which `low` are the last 64."""
+    """Do the work of `_leading` for a number of at most 117 bits, of which `low` holds the last 64."""
     shift, base = np.int64(0), np.int64(32 * place - 1088)
     if high == 0:
         shift = np.int64(2) * np.int64(low >> np.uint64(62) != 0)
@@ -182,13 +182,13 @@ def _leading_of_two(high: Int, low: Int, place: int) -> tuple[Int, Int]:
 
 @kernel
 def _leading(digits: Array, low: int) -> tuple[Int, Int]:
-    """Return the first 55 to 62 bits of a number, the last of which is set if more follow, and its exponent.
+    """Return the first 55 to 62 bits of a number and its exponent; the last bit is set if more bits follow.
 
-    A double has fewer bits, so to make one of them rounds the number once.
+    A double has fewer bits, so converting the result to a double rounds the number only once.
 
     Args:
-        digits: The number, in digits of 32 bits, the lowest first; two zeros come before them.
-        low: The place of the lowest.
+        digits: The digits of 32 bits, lowest first, after two zeros.
+        low: The place of the lowest digit.
     """
     top, more = len(digits) - 1, np.int64(0)
     while top > 1 and digits[top] == 0:
@@ -210,11 +210,15 @@ def _leading(digits: Array, low: int) -> tuple[Int, Int]:
 
 @kernel
 def wholes(limbs: Array, low: int, fits: Array) -> Array:
-    """Return normalised sums of whole numbers, (places, rows), as int64; `low` is the first place.
+    """Return normalised sums of whole numbers, (places, rows), as int64.
 
-    Places reach from the units to 64 bits at least. There are more where sums of doubles share the columns:
-    those below the units are 0, and those above 64 bits repeat the sign where the sum fits. `fits`,
-    bool (rows,), tells on return which sums do.
+    The places cover at least 64 bits from the units on. If sums of doubles share the columns, there are more
+    places: those below the units are 0, and those above 64 bits repeat the sign if the sum fits.
+
+    Args:
+        limbs: The sums.
+        low: The first place.
+        fits: Filled with whether each sum fits, bool (rows,); a sum that does not fit is returned as 0.
     """
     out = np.zeros(limbs.shape[1], np.int64)
     units, count = UNIT_PLACE - low, limbs.shape[0]

@@ -1,4 +1,8 @@
-"""Changes of answers that must last before they are sent."""
+"""Changes of answers that must last for a dwell time before they are sent.
+
+The changes of an object in an answer alternate, so one pass compares each change with the next one: an
+opposite change within the dwell time cancels both. The cost is linear in the number of changes.
+"""
 
 from __future__ import annotations
 
@@ -38,21 +42,23 @@ def _due(step: Int, dwell: Int, timing: BatchTiming) -> Int:
 def find_lasting(
     toggles: DwellChanges, absent: Array, dwell: Array, until: Array, timing: BatchTiming
 ) -> tuple[Array, Array, Array]:
-    """Find the changes that have lasted, and those that may still do so.
+    """Find the changes that have lasted for their dwell time, and those that must still wait.
 
-    A change lasts if its opposite does not occur within dwell µs, and the step at which they have passed is
-    in the batch and before the query's end. An object that goes away altogether waits no longer.
+    A change lasts if no opposite change follows within the dwell time. It is sent in the step in which the
+    dwell time ends, if that step is in the batch and before the query's end. If the object has disappeared,
+    the change is sent in that step without further waiting.
 
     Args:
         toggles: The changes.
-        absent: The step in which the object of a change went away, NEVER if it did not; int64, as toggles.
+        absent: The step in which the object of each change disappeared, NEVER if it did not; int64, like
+            toggles.
         dwell: int64 (queries,), µs.
         until: The step at which each query ends, int64 (queries,).
         timing: The batch's clock.
 
     Returns:
-        The positions of changes that have lasted, the steps at which they did, and the positions of those
-        that wait; int64.
+        The positions of the changes that lasted, the steps in which they are sent, and the positions of the
+        changes that wait; int64.
     """
     count = len(toggles.step)
     ripe, due, waiting = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int64)

@@ -1,4 +1,8 @@
-"""The latest update of each query and object, for the compaction of the update log."""
+"""The latest update of each query and object, for the compaction of the update log.
+
+A counting sort groups updates by query. A hash table of the members of one query at a time keeps the latest
+update; it fits in the processor's caches. The expected cost is linear in the updates.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,6 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 @kernel
 def latest_updates(query: Array, member: Array, when: Array, queries: Int) -> Array:
     """Return the positions of the latest update of each query and member, int64 (m,), ascending by query.
-
-    Updates are grouped by query first, so that the table of members fits in the processor's caches.
 
     Args:
         query: int64 (n,), 0 <= query < queries.
@@ -52,8 +54,8 @@ def _group_by_query(
     """Group updates by query.
 
     Returns:
-        The start of each query's updates, int64 (queries + 1,); and, in the order of queries, the position of
-        each update, int64, its member, int32, and its time, int64.
+        The start of each query's updates, int64 (queries + 1,); and, ordered by query, the position of each
+        update, int64, its member, int32, and its time, int64.
     """
     start = np.zeros(queries + 2, np.int64)
     for i in range(len(query)):

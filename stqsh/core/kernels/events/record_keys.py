@@ -1,4 +1,8 @@
-"""What came before with a record's key: its previous record, and whether the key is still kept."""
+"""The previous record of each record's key, and whether an event key is still kept.
+
+Both kernels make one pass in log order and keep one time per key, so records cost the same however many keys
+there are.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +15,16 @@ from stqsh.core.kernels.jit import kernel
 
 @kernel
 def find_previous(keys: Array, times: Array, row: int, latest: Array, since: Array, previous: Array) -> None:
-    """Find the row that holds the record before each record of its key.
+    """Find the row of the previous record with the same key, for each record.
 
     Args:
         keys: The number of each record's key, int32 (n,), in log order.
         times: Their times, int64 µs (n,).
         row: The number of the first record's row.
-        latest: The row of each key's last record, int64 (keys,), -1 for none; updated.
+        latest: The row of the last record of each key, int64 (keys,), -1 for none; updated.
         since: The time of that record, int64 µs (keys,); updated.
-        previous: Filled, int64 (n,): the row before, -1 for none; for a stale record, which is older than the
-            one before it and replaces nothing, -2 minus that row.
+        previous: Filled with the row of the previous record, int64 (n,), -1 for none. A stale record is older
+            than the previous one and does not replace it; its entry is -2 minus that row.
     """
     for i in range(len(keys)):
         key = keys[i]
@@ -41,9 +45,11 @@ def find_duplicates(
 ) -> NDArray[np.bool_]:
     """Mark the records, in replay order, whose key is still kept, bool (n,).
 
-    places: int32 (n,), the numbers of their keys. times: int64 (n,), µs. kept_from: int64 (n,), the least
-    time that is kept when a record comes. latest: int64 (keys,), the latest time accepted of each key, the
-    least int64 where there is none; brought up to date.
+    Args:
+        places: The number of each record's key, int32 (n,).
+        times: The times of the records, int64 µs (n,).
+        kept_from: The earliest time that is kept when each record arrives, int64 µs (n,).
+        latest: The latest accepted time of each key, int64 µs (keys,), the least int64 for none; updated.
     """
     out = np.zeros(len(places), np.bool_)
     for i in range(len(places)):

@@ -1,4 +1,8 @@
-"""Conditions that time alone changes: the steps at which `e op NOW ± d` changes, in closed form."""
+"""Conditions that time alone changes: the steps at which `e op NOW ± d` changes, in closed form.
+
+The truth of such a condition changes only in the first step in which NOW + shift reaches the value, and in
+the first step in which NOW + shift exceeds it. Both follow from a division, so other steps cost nothing.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from stqsh.core.kernels.jit import Int, kernel
 
 
 class VersionSpans(NamedTuple):
-    """The steps at which versions become present and cease to be; int64 (versions,) each."""
+    """The steps at which versions begin and cease to be present; int64 (versions,) each."""
 
     begin: Array
     end: Array
@@ -36,10 +40,10 @@ def _first_from(values: Array, low: Int) -> Int:
 def version_spans(
     versions: Array, accepted: AcceptedRows, rows: RowArrays, stored: StoredArrays, timing: BatchTiming
 ) -> VersionSpans:
-    """Return the steps between which versions, int32 (n,), are the present ones.
+    """Return the steps between which versions, int32 (n,), are present.
 
-    Each becomes present at `begin` (first - 1 for stored ones) and is no longer present at `end`, which is at
-    most last + 1; end <= begin if it is never present.
+    Each version becomes present at `begin` (first - 1 for stored versions) and ceases to be present at `end`,
+    which is at most last + 1. A version that is never present has end <= begin.
     """
     known = len(stored.known)
     begin = np.full(len(versions), timing.first - 1, np.int64)
@@ -61,7 +65,7 @@ def version_spans(
 
 @kernel
 def values_near_now(values: Array, shifts: Array, timing: BatchTiming) -> Array:
-    """Return the positions of values that NOW + shift meets or passes in the batch; int32, ascending.
+    """Return the positions of values that NOW + shift reaches or exceeds in the batch; int32, ascending.
 
     `values` are int64 µs (n,); `shifts` are int64 µs, ascending.
     """
@@ -82,7 +86,7 @@ def values_near_now(values: Array, shifts: Array, timing: BatchTiming) -> Array:
 
 @kernel
 def _with_room(steps: Array, versions: Array, used: Int) -> tuple[Array, Array]:
-    """Copy to arrays of twice the length."""
+    """Copy the first `used` elements to arrays of twice the length."""
     more_steps, more_versions = np.empty(2 * len(steps), np.int64), np.empty(2 * len(steps), np.int32)
     more_steps[:used], more_versions[:used] = steps[:used], versions[:used]
     return more_steps, more_versions
@@ -92,9 +96,9 @@ def _with_room(steps: Array, versions: Array, used: Int) -> tuple[Array, Array]:
 def find_flips(
     values: Array, valid: Array, shifts: Array, bounds: VersionSpans, timing: BatchTiming
 ) -> tuple[Array, Array]:
-    """Find the steps within a version's span at which its value meets or passes NOW + shift.
+    """Find the steps within a version's span in which NOW + shift reaches or exceeds the version's value.
 
-    A step that begins or ends a span already has an event, and is left out.
+    A step that begins or ends a span already has an event, so it is left out.
 
     Args:
         values: int64 µs (versions,).
@@ -112,7 +116,7 @@ def find_flips(
     for v in range(len(values)):
         if not valid[v] or end[v] - begin[v] < 2:
             continue
-        # at(n) + shift reaches the value at a step n in (begin, end) only for shifts in this range.
+        # NOW + shift reaches the value at a step in (begin, end) only for shifts in this range.
         low = values[v] - (timing.base + end[v] - 2) * timing.tick
         high = values[v] - (timing.base + begin[v] - 1) * timing.tick
         for k in range(_first_from(shifts, low), _first_from(shifts, high + 1)):

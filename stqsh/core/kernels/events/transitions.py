@@ -1,7 +1,9 @@
-"""Turn a batch's rows into transitions of objects: at most one event for each object and step.
+"""Turn a batch's rows into transitions of objects, with at most one event for each object and step.
 
-A version is an int32: v < n is the record of object v as stored before the batch (n objects), v >= n the
-batch's row v - n, and -1 no record. All steps are int64; an object that is not present has NaN coordinates.
+A version is an int32. With n objects, v < n is the record of object v as stored before the batch, v >= n is
+row v - n of the batch, and -1 means no record. Steps are int64. An object that is not present has NaN
+coordinates. The cost depends on the rows and the expiring objects: one pass over the rows, and one over the
+stored times.
 """
 
 from __future__ import annotations
@@ -45,8 +47,8 @@ class AcceptedRows(NamedTuple):
         live: Whether the row is its object's record at the end of its step, (m,).
         old: The version before that step, (m,).
         until: The step in which the next row replaces it, NEVER if none does, (m,).
-        first: An object's first accepted row, int32 (n,); -1 for none.
-        stale: How many rows were older than the record before them.
+        first: The first accepted row of each object, int32 (n,); -1 for none.
+        stale: The number of rows that were older than the record before them.
     """
 
     live: Array
@@ -121,7 +123,7 @@ def none_accepted(rows: Int, objects: Int) -> AcceptedRows:
 
 @inlined
 def accept_row(r: Int, rows: RowArrays, stored: StoredArrays, version: Array, accepted: AcceptedRows) -> Int:
-    """Accept one row after those before it, in log order for each object; return 1 if it is stale, else 0.
+    """Accept one row; return 1 if it is stale, else 0. Call it in log order for each object.
 
     A row is stale if its time is before that of the object's record; at equal times the later row wins.
     `version`, int32 (objects,), holds each object's version, and is updated.
@@ -147,10 +149,10 @@ def accept_row(r: Int, rows: RowArrays, stored: StoredArrays, version: Array, ac
 
 @kernel
 def accept(rows: RowArrays, roles: Array, stored: StoredArrays) -> AcceptedRows:
-    """Drop stale rows, and keep the last other row of each object and step; see `accept_row`.
+    """Drop stale rows, and accept the last other row of each object and step; see `accept_row`.
 
-    `roles`, int8 (rows,), are `RecordRole`s; empty where no objects cross from slot to slot. An object that
-    departs has no record here afterwards.
+    `roles`, int8 (rows,), are `RecordRole`s; empty if no object crosses from slot to slot. An object that
+    departs has no record on this slot afterwards.
     """
     known = len(stored.known)
     accepted, version, stale = none_accepted(len(rows.obj), known), np.full(known, -1, np.int32), 0
@@ -171,10 +173,10 @@ def accept(rows: RowArrays, roles: Array, stored: StoredArrays) -> AcceptedRows:
 
 
 def accept_events(obj: Array, objects: int) -> AcceptedRows:
-    """Accept the rows of events: each is an object of its own that nothing replaces.
+    """Accept the rows of events: each row is a separate object that no other row replaces.
 
     Args:
-        obj: The object of each row, int32 (n,), none twice.
+        obj: The object of each row, int32 (n,), without repeats.
         objects: The number of objects.
     """
     rows = len(obj)
@@ -205,12 +207,12 @@ def _add_expiry(events: Transitions, k: Int, step: Int, obj: Int, version: Int, 
 def build(
     accepted: AcceptedRows, rows: RowArrays, roles: Array, stored: StoredArrays, timing: BatchTiming
 ) -> Transitions:
-    """Build all events of a batch; for `roles` see `accept`.
+    """Build all events of a batch; see `accept` for `roles`.
 
-    Arrivals are in the order of rows, each followed by its disconnection; then come the disconnections of
-    records stored before. A record disconnects at `expiry` of its time, unless it never had a location, was
-    too old when it arrived, or is replaced in that step or before. Steps without events cost nothing. An
-    object that departs is nowhere from then on.
+    Arrivals are in the order of rows, and each is followed by its disconnection. The disconnections of
+    records stored before the batch come last. A record disconnects at `expiry` of its time. It does not
+    disconnect if it never had a location, was too old when it arrived, or is replaced in that step or before.
+    An object that departs has no place from then on. Steps without events cost nothing.
     """
     objects, count = len(stored.known), len(rows.obj)
     silent = _expiring(accepted, rows, stored, timing)
@@ -245,7 +247,7 @@ def _expiring(accepted: AcceptedRows, rows: RowArrays, stored: StoredArrays, tim
     used = 0
     if timing.report < 0 or timing.last < timing.first:
         return found[:used]
-    # Present before the batch: ts >= at(first - 1) - report; too old after it: ts < at(last) - report.
+    # Present before the batch: ts >= at(first - 1) - report. Too old after it: ts < at(last) - report.
     low = (timing.base + timing.first - 2) * timing.tick - timing.report
     high = (timing.base + timing.last - 1) * timing.tick - timing.report
     for o in range(len(stored.known)):
@@ -266,7 +268,7 @@ def _expiring(accepted: AcceptedRows, rows: RowArrays, stored: StoredArrays, tim
 
 @kernel
 def remove_objects(events: Transitions, why: Array, last: int) -> tuple[Array, Array, Array]:
-    """Remove objects in the last step: after their events of that step they are nowhere.
+    """Remove objects in the last step: after their events of that step they have no place.
 
     Args:
         events: The events.
@@ -295,7 +297,7 @@ def versions_at(events: Transitions, known: Array, step: int) -> Array:
         if known[o]:
             current[o] = o
     for k in range(len(events.step)):
-        # An object's arrivals come in order; disconnections change no version, and come anywhere.
+        # The arrivals of an object are in order; disconnections do not change the version, so skip them.
         if events.step[k] <= step and events.old[k] != events.new[k]:
             current[events.obj[k]] = events.new[k]
     return current
@@ -313,9 +315,10 @@ def places_at(
 def places_after(
     versions: Array, steps: Array, rows: RowArrays, stored: StoredArrays, timing: BatchTiming
 ) -> tuple[Array, Array]:
-    """Return `places_at` with its own step for each version, int64 (n,), or one for all, int64 (1,).
+    """Return `places_at` with a separate step for each version, int64 (n,), or one step for all, int64 (1,).
 
-    Arrays have names of their own: reading one from a tuple counts references to it, in each turn of a loop.
+    Arrays are bound to local names, because reading an array from a tuple in a loop counts references in each
+    iteration.
     """
     x, y = np.full(len(versions), np.nan), np.full(len(versions), np.nan)
     row_x, row_y, row_ts = rows.x, rows.y, rows.ts
@@ -337,7 +340,7 @@ def places_after(
 def places_around(
     versions: Array, box: Box, step: Int, rows: RowArrays, stored: StoredArrays, timing: BatchTiming
 ) -> tuple[Array, Array, Array]:
-    """Return those of the versions whose objects are in a box at a step, int32, and their places."""
+    """Return the versions whose objects are in a box at a step, int32, and their places."""
     count, held = len(versions), np.uint64(0)
     kept, x, y = np.empty(count, np.int32), np.empty(count), np.empty(count)
     row_x, row_y, row_ts = rows.x, rows.y, rows.ts

@@ -1,4 +1,8 @@
-"""Turn pairs of events and queries into updates."""
+"""Turn pairs of events and queries into updates.
+
+A pair whose WAS and IS differ is an update. One pass counts them and one writes them, without branches, so
+the cost is linear in the pairs.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +35,8 @@ class UpdateArrays(NamedTuple):
         query: The query's position, int32.
         op: +1 or -1, int8.
         why: int8.
-        show: The row, int64: a version (see `stqsh.core.kernels.events.transitions`), or the number of all
-            versions plus an object that has been forgotten, of which only the key is shown.
+        show: What to show, int64: a version (see `stqsh.core.kernels.events.transitions`); or the number of
+            all versions plus an object, for a forgotten object of which only the key is shown.
     """
 
     step: Array
@@ -46,7 +50,8 @@ class UpdateArrays(NamedTuple):
 def reasons(versions: Array, steps: Array, sources: VersionSources, timing: BatchTiming) -> Array:
     """Return why objects with these versions after these steps left answers, int8 (n,) as in `UpdateArrays`.
 
-    The object's own state comes first: disconnected or expired (`timing.silent`), or gone; otherwise it left.
+    The object's own state has priority: disconnected or expired (`timing.silent`), or gone. Otherwise the
+    reason is `left`.
     """
     rows, stored = sources
     known = len(stored.known)
@@ -66,18 +71,18 @@ def reasons(versions: Array, steps: Array, sources: VersionSources, timing: Batc
 def make_updates(pairs: CandidatePairs, events: Transitions, why: Array, show: Array) -> UpdateArrays:
     """Make the updates of pairs where an object entered or left.
 
-    The loop does not branch, as branches on pairs cannot be predicted.
+    The loop has no branches, because branches on pairs are unpredictable.
 
     Args:
         pairs: Pairs of events and queries.
         events: The events.
-        why: The reason if an event removes an object, int8 (events,), see `reasons`.
-        show: What to show then, int64 (events,), as in `UpdateArrays`.
+        why: The reason if an event removes an object, int8 (events,); see `reasons`.
+        show: What to show for a removal, int64 (events,), as in `UpdateArrays`.
     """
     count, changes = np.uint64(len(pairs.flags)), np.int64(0)
     for i in range(count):
         changes += np.int64((pairs.flags[i] == WAS) | (pairs.flags[i] == IS))
-    room = changes + 1  # other pairs are written, too, and overwritten
+    room = changes + 1  # pairs without a change are written, too, and then overwritten
     step, query, op = np.empty(room, np.int64), np.empty(room, np.int32), np.empty(room, np.int8)
     whys, shown = np.empty(room, np.int8), np.empty(room, np.int64)
     k = np.uint64(0)
@@ -92,7 +97,7 @@ def make_updates(pairs: CandidatePairs, events: Transitions, why: Array, show: A
 
 @kernel
 def count_pairs(pairs: CandidatePairs, tested: Array, matched: Array) -> None:
-    """Count each query's pairs, and those after which it has the object; int64 (queries,) each."""
+    """Count each query's pairs, and the pairs whose object is in the answer afterwards; int64 (queries,)."""
     for i in range(np.uint64(len(pairs.query))):
         q = np.uint64(pairs.query[i])
         tested[q] += 1
@@ -101,7 +106,7 @@ def count_pairs(pairs: CandidatePairs, tested: Array, matched: Array) -> None:
 
 @kernel
 def count_updates(query: Array, op: Array, ids: Array) -> tuple[Array, Array, Array]:
-    """Return each update's query id, and each query's number of updates and the growth of its answer.
+    """Return each update's query id, each query's number of updates, and the growth of each query's answer.
 
     Args:
         query: int32 (n,), positions of queries.

@@ -1,4 +1,8 @@
-"""Values of versions, objects as stored or rows of the batch, and whether queries ask for them."""
+"""Values of versions (objects as stored, or rows of the batch), and whether queries ask for them.
+
+Each kernel makes a constant number of passes over its input. `number` and `number_wholes` use tables of all
+possible numbers instead of sorting or hashing.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,7 @@ def gather(stored: Array, rows: Array, versions: Array) -> Array:
 
 @kernel
 def read(values: Array, valid: Array, positions: Array) -> tuple[Array, Array, Int]:
-    """Return the values at positions, whether each is null, bool (n,), and how many are."""
+    """Return the values at positions, whether each is null, bool (n,), and the number of nulls."""
     out, is_null, nulls = np.empty(len(positions), values.dtype), np.empty(len(positions), np.bool_), 0
     for i in range(len(positions)):
         at = np.uint64(positions[i])
@@ -55,7 +59,8 @@ def number(codes: Array, numbers: Array) -> tuple[Array, Array]:
 
     Args:
         codes: integer (n,).
-        numbers: int32, all -1 before and after the call, as filling it would cost more than a few updates.
+        numbers: int32, all -1 before and after the call, because filling it would cost more than a few
+            updates.
 
     Returns:
         The number of each code, int32 (n,), and the distinct codes in that order.
@@ -78,11 +83,11 @@ def number(codes: Array, numbers: Array) -> tuple[Array, Array]:
 
 @kernel
 def number_wholes(values: Array, most: int) -> tuple[Array, Array]:
-    """Number distinct whole numbers in their order, if the range that they are in is not too wide.
+    """Number distinct whole numbers in ascending order, if their range is not too wide.
 
     Args:
         values: int64 (n,), at least one.
-        most: the most numbers that the range may have.
+        most: The most numbers that the range may span.
 
     Returns:
         The number of each value, int32 (n,), and the distinct values, int64 (m,), ascending; both are empty
@@ -118,7 +123,7 @@ def tally(positions: Array, amounts: Array, size: int) -> Array:
 def count_each(positions: Array, size: int) -> Array:
     """Return how often each position 0 .. size - 1 occurs; int64 (size,).
 
-    Four neighbours are counted apart, as equal ones would wait for each other.
+    The loop counts four neighbours separately, because equal neighbours would wait for each other.
     """
     out = np.zeros((4, size), np.int64)
     for i in range(len(positions)):
@@ -145,7 +150,7 @@ class AskedValues(NamedTuple):
 
 @kernel
 def clear_unequal(pairs: CandidatePairs, values: EventValues, asked: AskedValues) -> None:
-    """Clear WAS and IS of pairs where the object did not, or does not, have the value that is asked for."""
+    """Clear WAS and IS of pairs where the object did not, or does not, have the value asked for."""
     event, query, flags = pairs
     old, had, new, has = values
     asks, value = asked

@@ -1,4 +1,9 @@
-"""The first n of ordered members after each step, from the members that come and leave."""
+"""The first n of ordered members after each step, from the members that enter and leave.
+
+A Fenwick tree over ranks counts the members up to a rank. In each step only two kinds of ranks can enter or
+leave the first n: those that change, and those between the old and the new last rank. So a change costs the
+logarithm of the number of ranks, however large n is.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +16,13 @@ from stqsh.core.kernels.jit import Int, inlined, kernel
 
 
 class RankedChanges(NamedTuple):
-    """Members that come and leave, by query and step: start[q] .. start[q + 1] for query q.
+    """Members that enter and leave, by query and step: start[q] .. start[q + 1] for query q.
 
     Attributes:
         start: int64 (queries + 1,).
         step: int64 (n,).
-        rank: The place of the member in its query's order, int64 (n,); one rank is one record of a member.
-        sign: 1 for one that comes, -1 for one that leaves, int8 (n,).
+        rank: The place of the member in its query's order, int64 (n,); each rank is one record of a member.
+        sign: 1 for a member that enters, -1 for one that leaves, int8 (n,).
     """
 
     start: Array
@@ -27,12 +32,12 @@ class RankedChanges(NamedTuple):
 
 
 class FirstTerms(NamedTuple):
-    """What is asked of each query.
+    """The parameters of each query.
 
     Attributes:
         sizes: The number of ranks, int64 (queries,).
         limit: n, int64 (queries,).
-        base: The step up to which the first n are known, and not reported.
+        base: The step up to which the first n are known; changes up to it are not reported.
     """
 
     sizes: Array
@@ -41,7 +46,7 @@ class FirstTerms(NamedTuple):
 
 
 class FirstChanges(NamedTuple):
-    """Ranks that come into or leave the first n, by query and step; (n,) each.
+    """Ranks that enter or leave the first n, by query and step; (n,) each.
 
     Attributes:
         query: int32.
@@ -60,9 +65,9 @@ class _Ranks(NamedTuple):
     """The ranks of one query.
 
     Attributes:
-        counts: A Fenwick tree over how many members have each rank, int64 (room + 1,).
-        present: How many members have each rank, int64 (room,).
-        first: Whether it is among the first, bool (room,).
+        counts: A Fenwick tree over the number of members with each rank, int64 (room + 1,).
+        present: The number of members with each rank, int64 (room,).
+        first: Whether each rank is among the first n, bool (room,).
         size: The number of ranks.
     """
 
@@ -74,9 +79,9 @@ class _Ranks(NamedTuple):
 
 @kernel
 def first_changes(changes: RankedChanges, terms: FirstTerms) -> FirstChanges:
-    """Find the ranks that come into or leave the first n of each query.
+    """Find the ranks that enter or leave the first n of each query.
 
-    A change takes time in the logarithm of the number of ranks, however large n is.
+    A change takes time logarithmic in the number of ranks, however large n is.
     """
     room = 2 * len(changes.step)
     found = FirstChanges(
@@ -98,7 +103,7 @@ def _no_ranks(size: Int) -> _Ranks:
 def _follow(
     changes: RankedChanges, terms: FirstTerms, q: Int, ranks: _Ranks, found: FirstChanges, used: Int
 ) -> Int:
-    """Follow one query step by step; return how many changes have been found so far."""
+    """Process one query step by step; return the number of changes found so far."""
     i, end = changes.start[q], changes.start[q + 1]
     total: Int = np.int64(0)
     last: Int = np.int64(-1)
@@ -124,7 +129,7 @@ def _follow(
 
 @inlined
 def _settle(ranks: _Ranks, rank: Int, last: Int, found: FirstChanges, used: Int) -> Int:
-    """Note whether a rank is among the first, which end with `last`; return the number of changes."""
+    """Update whether a rank is among the first n, up to rank `last`; return the number of changes."""
     now = ranks.present[rank] > 0 and rank <= last
     if now != ranks.first[rank]:
         ranks.first[rank] = now
@@ -144,7 +149,7 @@ def _add(ranks: _Ranks, rank: Int, sign: Int) -> None:
 
 @inlined
 def _count(ranks: _Ranks, rank: Int) -> Int:
-    """Return how many members have this rank or an earlier one."""
+    """Return the number of members with this rank or an earlier one."""
     total, i = np.int64(0), rank + 1
     while i > 0:
         total += ranks.counts[i]
@@ -154,7 +159,7 @@ def _count(ranks: _Ranks, rank: Int) -> Int:
 
 @inlined
 def _find(ranks: _Ranks, number: Int) -> Int:
-    """Return the rank of the member with this number, from 1; -1 for 0."""
+    """Return the rank of the member at this position, counted from 1; -1 for 0."""
     width = np.int64(1)
     while 2 * width <= ranks.size:
         width *= 2

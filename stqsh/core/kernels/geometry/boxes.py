@@ -1,4 +1,8 @@
-"""Rectangles around a focal place, on the plane and on the sphere (SOLE section 5.3)."""
+"""Rectangles around a focal place, in the plane and on the sphere (SOLE section 5.3).
+
+Boxes are computed in closed form, at constant cost. A box never excludes a place of its region. Where a box
+on the sphere crosses the 180 degree meridian it covers all longitudes, and `is_beside` makes the exact test.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from stqsh.core.kernels.jit import Flag, Float, kernel
 
 @kernel
 def region_box(x: Float, y: Float, xdist: Float, ydist: Float, planar: Flag) -> Box:
-    """Return the rectangle of xdist by ydist around (x, y), in metres on the sphere, or in units.
+    """Return the rectangle of xdist by ydist around (x, y), in metres on the sphere, or in the plane's units.
 
     NaN coordinates give a rectangle of NaN, which contains nothing.
     """
@@ -27,11 +31,11 @@ def region_box(x: Float, y: Float, xdist: Float, ydist: Float, planar: Flag) -> 
 
 @kernel
 def extended_box(x: Float, y: Float, xdist: Float, ydist: Float, reach: Float, planar: Flag) -> Box:
-    """Return the box of all that `region_box` can become while its centre moves by up to `reach`.
+    """Return the box of all places that `region_box` can reach while its centre moves by up to `reach`.
 
-    On the sphere the region is widest at the latitude farthest from the equator within reach; it covers all
-    longitudes if that is a pole, or if it crosses the 180 degree meridian. A reach of NaN means no extension;
-    then `is_beside` tests the places in a box of all longitudes.
+    On the sphere the region is widest at the latitude within reach that is farthest from the equator. The box
+    covers all longitudes if that latitude is a pole, or if the box crosses the 180 degree meridian. A reach
+    of NaN means no extension; if the box then covers all longitudes, `is_beside` tests the places in it.
     """
     if not reach > 0:
         x1, y1, x2, y2 = region_box(x, y, xdist, ydist, planar)
@@ -53,9 +57,9 @@ def extended_box(x: Float, y: Float, xdist: Float, ydist: Float, reach: Float, p
 
 @kernel
 def is_beside(lon: Float, x: Float, y: Float, xdist: Float) -> Flag:
-    """Return whether a longitude is east or west of the rectangle `xdist` wide around (x, y) on the sphere.
+    """Return whether a longitude is outside the rectangle that is `xdist` wide around (x, y) on the sphere.
 
-    The rectangle goes on at the other side of the 180 degree meridian.
+    A rectangle that crosses the 180 degree meridian continues on its other side.
     """
     dx = math.degrees(xdist / 2 / (EARTH_M * math.cos(math.radians(y))))
     return not (x - dx <= lon <= x + dx or x - dx <= lon - 360 or lon + 360 <= x + dx)
@@ -63,7 +67,7 @@ def is_beside(lon: Float, x: Float, y: Float, xdist: Float) -> Flag:
 
 @kernel
 def are_beside(lon: Array, x: Array, y: Array, xdist: Array) -> Array:
-    """Apply `is_beside` to arrays, float64 (n,) each; returns bool (n,)."""
+    """Apply `is_beside` to arrays, float64 (n,) each; return bool (n,)."""
     out = np.empty(len(lon), np.bool_)
     for i in range(len(lon)):
         out[i] = is_beside(lon[i], x[i], y[i], xdist[i])
@@ -72,7 +76,7 @@ def are_beside(lon: Array, x: Array, y: Array, xdist: Array) -> Array:
 
 @kernel
 def extended_boxes(x: Array, y: Array, xdist: Array, ydist: Array, reach: Array, planar: Flag) -> Array:
-    """Return the `extended_box` of many regions: float64 (n,) each; returns float64 (n, 4)."""
+    """Return the `extended_box` of many regions, from float64 (n,) each; float64 (n, 4)."""
     out = np.empty((len(x), 4), np.float64)
     for i in range(len(x)):
         box = extended_box(x[i], y[i], xdist[i], ydist[i], reach[i], planar)

@@ -1,4 +1,8 @@
-"""Circles: their bounding boxes, and exact tests of places."""
+"""Circles: their bounding boxes, and exact tests of places.
+
+The box never excludes a place of its circle: its margin is far larger than rounding errors. An exact test
+costs one distance, and only pairs that pass the box reach it.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +19,13 @@ from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs
 from stqsh.core.kernels.jit import Flag, Float, kernel
 
 _MARGIN = 1e-7
-"""The share by which a box on the sphere is wider than its formula, far more than rounding errors."""
+"""The share by which a box on the sphere is wider than its formula; far more than rounding errors."""
 
 _LEAST_MARGIN = 1e-9
 """The least margin of a box on the sphere, in degrees: a tenth of a millimetre."""
 
 _POLAR = 1e-6
-"""A circle this near to a pole, in degrees, is considered to hold it."""
+"""A circle within this many degrees of a pole is treated as if it held the pole."""
 
 
 class QueryCircles(NamedTuple):
@@ -58,7 +62,7 @@ def circle_box(x: Float, y: Float, radius: Float, planar: Flag) -> Box:
 
 @kernel
 def circle_boxes(x: Array, y: Array, radius: Array, planar: Flag) -> Array:
-    """Return the `circle_box` of many circles: float64 (n,) each; returns float64 (n, 4)."""
+    """Return the `circle_box` of many circles, from float64 (n,) each; float64 (n, 4)."""
     out = np.empty((len(x), 4), np.float64)
     for i in range(len(x)):
         out[i, 0], out[i, 1], out[i, 2], out[i, 3] = circle_box(x[i], y[i], radius[i], planar)
@@ -67,7 +71,7 @@ def circle_boxes(x: Array, y: Array, radius: Array, planar: Flag) -> Array:
 
 @kernel
 def filter_circles(pairs: CandidatePairs, events: Transitions, circles: QueryCircles, planar: Flag) -> Array:
-    """Return the flags of pairs, with WAS and IS cleared where a place is outside the query's circle.
+    """Return the flags of pairs; WAS and IS are cleared where a place is outside the query's circle.
 
     Returns:
         uint8 (pairs,). The border belongs to a circle.

@@ -1,6 +1,8 @@
-"""Distances between places, computed the same way everywhere.
+"""Distances between places, computed identically everywhere.
 
-On the sphere (language.md section 1) they use the haversine formula, in the plane Euclid's.
+On the sphere (language.md section 1) `distance` uses the haversine formula, in the plane Euclid's formula.
+All callers pass the centre first, so equal arguments round to equal results. A distance on the sphere costs
+several trigonometric functions, so callers test boxes first.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ EARTH_M = 6371008.8
 
 @kernel
 def distance(x1: Float, y1: Float, x2: Float, y2: Float, planar: Flag) -> Float:
-    """Return the distance of two places.
+    """Return the distance between two places.
 
-    It is in the stream's unit, or in metres between (lon, lat) in degrees. The centre comes first, so that
+    The unit is the stream's unit, or metres for (lon, lat) in degrees. The first place is the centre, so that
     rounding is the same everywhere. The result is NaN if a coordinate is NaN.
     """
     if planar:
@@ -36,7 +38,7 @@ def distance(x1: Float, y1: Float, x2: Float, y2: Float, planar: Flag) -> Float:
 
 @kernel
 def distances(x: Float, y: Float, xs: Array, ys: Array, planar: Flag) -> Array:
-    """Return the `distance` of many places from one: float64 (n,) each."""
+    """Return the `distance` of many places from one place; float64 (n,)."""
     out = np.empty(len(xs), np.float64)
     for i in range(len(xs)):
         out[i] = distance(x, y, xs[i], ys[i], planar)
@@ -45,7 +47,7 @@ def distances(x: Float, y: Float, xs: Array, ys: Array, planar: Flag) -> Array:
 
 @kernel
 def distances_between(x1: Array, y1: Array, x2: Array, y2: Array, planar: Flag) -> Array:
-    """Return the `distance` of pairs of places, the centres first: float64 (n,) each."""
+    """Return the `distance` of pairs of places, the centres first; float64 (n,)."""
     out = np.empty(len(x1), np.float64)
     for i in range(len(x1)):
         out[i] = distance(x1[i], y1[i], x2[i], y2[i], planar)

@@ -1,15 +1,16 @@
 """Exact tests of points in polygons: edges in horizontal bands, and crossings counted with exact signs.
 
-An area is a set of edges. A point belongs to it if it is on an edge, or if an odd number of edges is to its
-right. This covers polygons with holes and multipolygons; a line that belongs to an area runs there and back,
-so it counts only where a point is on it. Edges are listed in the bands that they reach into, so that a point
-is tested against a few of an area's thousands of edges.
+An area is a set of edges. A point belongs to the area if it is on an edge, or if an odd number of edges is to
+its right. This covers polygons with holes and multipolygons. A line that belongs to an area runs there and
+back, so it only counts for points on the line. Edges are listed in the horizontal bands that they reach, so a
+point is tested against a few of an area's thousands of edges.
 
-Signs follow Shewchuk, Adaptive Precision Floating-Point Arithmetic and Fast Robust Geometric Predicates
-(1997): first a bound on the error, then exact arithmetic where the bound does not decide.
+The sign tests follow Shewchuk, Adaptive Precision Floating-Point Arithmetic and Fast Robust Geometric
+Predicates (1997): compute an error bound first, and use exact arithmetic only if the bound does not decide.
 
-ns per test in random order, this kernel / shapely with prepared geometries: 8 vertices 56 / 187, 100 vertices
-159 / 513, 3000 vertices 200 / 528. Geometries also need not be rebuilt from the state when a slot is opened.
+Nanoseconds per test in random order, this kernel / shapely with prepared geometries: 8 vertices 56 / 187, 100
+vertices 159 / 513, 3000 vertices 200 / 528. Moreover, opening a slot does not have to rebuild geometries from
+the state.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ _EDGES_A_BAND = 4
 """The least average number of edges per band."""
 
 _ENTRIES_AN_EDGE = 3
-"""About the most bands in which an edge is listed on average."""
+"""The approximate limit of the number of bands in which an edge is listed on average."""
 
 _ERROR = 3.3306690738754716e-16
 """Shewchuk's bound on the relative error of the sign, (3 + 16 u) u for u = 2 ** -53."""
 
 _SPLITTER = 134217729.0
-"""2 ** 27 + 1, which splits a number into two halves of its digits."""
+"""2 ** 27 + 1; multiplying by it splits a number into two halves of its digits."""
 
 Two: TypeAlias = tuple[Float, Float]
 """A number as the unrounded sum of two."""
@@ -44,7 +45,7 @@ Two: TypeAlias = tuple[Float, Float]
 class PolygonArrays(NamedTuple):
     """Areas in rows.
 
-    Band b of row r has the entries start[at[r] + b] .. start[at[r] + b + 1] of edge.
+    The edges of band b of row r are edge[start[at[r] + b]] .. edge[start[at[r] + b + 1]].
 
     Attributes:
         box: float64 (rows, 4), NaN for none.
@@ -148,7 +149,7 @@ def _in_edges(x: Float, y: Float, edge: Array, first: Int, last: Int) -> Flag:
 
 @kernel
 def inside(rows: Array, x: Array, y: Array, areas: PolygonArrays) -> Array:
-    """Return whether point i belongs to the area in row i, bool (n,); row -1 and NaN give False."""
+    """Return whether point i belongs to the area in row i, bool (n,); False for row -1 and for NaN."""
     out = np.zeros(len(rows), np.bool_)
     for i in range(len(rows)):
         out[i] = rows[i] >= 0 and holds(rows[i], x[i], y[i], areas)
@@ -157,7 +158,7 @@ def inside(rows: Array, x: Array, y: Array, areas: PolygonArrays) -> Array:
 
 @kernel
 def holds(r: Int, x: Float, y: Float, areas: PolygonArrays) -> Flag:
-    """Return whether a point belongs to the area in row r; NaN gives False."""
+    """Return whether a point belongs to the area in row r; False for NaN."""
     if not (areas.box[r, 0] <= x <= areas.box[r, 2] and areas.box[r, 1] <= y <= areas.box[r, 3]):
         return False
     b = areas.at[r] + _band(y, areas.box[r, 1], areas.per_y[r], areas.bands[r])
@@ -168,7 +169,8 @@ def holds(r: Int, x: Float, y: Float, areas: PolygonArrays) -> Flag:
 def inside_scaled(rows: Array, x: Array, y: Array, factor: Array, areas: PolygonArrays) -> Array:
     """Test points like `inside`, with each area scaled about the middle of its box.
 
-    Corners are moved, not points, so that a point on a border stays on it. `factor` is float64 (n,), 0 .. 1.
+    The kernel moves the corners, not the points, so that a point on a border stays on it. `factor` is float64
+    (n,), 0 .. 1.
     """
     out = np.zeros(len(rows), np.bool_)
     for i in range(len(rows)):
@@ -190,7 +192,7 @@ def inside_scaled(rows: Array, x: Array, y: Array, factor: Array, areas: Polygon
 def _scaled_edges(r: Int, middle: Point, y: Float, factor: Float, areas: PolygonArrays) -> Array:
     """Return the scaled edges of an area that can reach the height y, each once; float64 (n, 4).
 
-    They are in the band of the unscaled y or, because of rounding, in a neighbouring one.
+    These edges are in the band of the unscaled y or, because of rounding, in a neighbouring band.
     """
     low, per_y, bands = areas.box[r, 1], areas.per_y[r], areas.bands[r]
     from_y = middle.y + (y - middle.y) / factor if factor > 0 else middle.y
@@ -212,13 +214,13 @@ def _scaled_edges(r: Int, middle: Point, y: Float, factor: Float, areas: Polygon
 
 @kernel
 def _band(y: Float, low: Float, per_y: Float, bands: Int) -> Int:
-    """Return the band of a coordinate; monotone, so that an edge is in all bands of its points."""
+    """Return the band of a coordinate; it is monotone, so an edge is in all bands of its points."""
     return np.int64(min((y - low) * per_y, bands - 1.0))
 
 
 @kernel
 def build_polygons(edges: Array, first: Array) -> PolygonArrays:
-    """List the edges of areas in bands.
+    """List the edges of areas in bands; see `PolygonArrays`.
 
     Args:
         edges: float64 (n, 4).
@@ -245,7 +247,7 @@ def build_polygons(edges: Array, first: Array) -> PolygonArrays:
                     else:
                         start[at[r] + b] += 1
             if not fill:
-                # Turn counts into the end of each list; filling backwards leaves the start of each.
+                # Turn counts into list ends; filling the lists backwards then leaves their starts.
                 for b in range(bands[r]):
                     total += start[at[r] + b]
                     start[at[r] + b] = total

@@ -1,4 +1,4 @@
-"""Small structures that kernels pass to each other: positions, places, boxes and windows of cells."""
+"""Small structures that kernels exchange: positions, places, boxes and windows of cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The distinct ones of whole numbers in their order, by a table of all numbers that there may be."""
+"""Distinct whole numbers in ascending order, found with a table of all possible numbers.
+
+One pass marks the numbers that occur, and one pass over the table numbers them. So the cost is linear in the
+numbers and in their range, without sorting or hashing; callers use it only for ranges that are not too wide.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from stqsh.core.kernels.jit import Int, kernel
 
 
 class PlaceTable(NamedTuple):
-    """The places of numbers from `low` on, int32; -1 for none."""
+    """The places of the numbers from `low` on, int32; -1 for a number that does not occur."""
 
     low: int
     places: Array
@@ -19,16 +23,16 @@ class PlaceTable(NamedTuple):
 
 @kernel
 def number_distinct(numbers: Array, low: Int, size: int) -> tuple[Array, Array]:
-    """Return the distinct ones of numbers in low .. low + size, ascending, and the place of each.
+    """Return the distinct numbers among numbers in low .. low + size, ascending, and the place of each.
 
     Args:
         numbers: int64 or int32 (n,).
-        low: The least number.
-        size: How many different numbers there may be.
+        low: The least possible number.
+        size: How many numbers are possible.
 
     Returns:
-        The distinct numbers, int64, and for each number that there may be its place among them, int32
-        (size,); -1 where it does not occur.
+        The distinct numbers, int64; and the place of each possible number among them, int32 (size,), -1 if it
+        does not occur.
     """
     places = np.full(size, -1, np.int32)
     for i in range(len(numbers)):
@@ -47,7 +51,7 @@ def number_distinct(numbers: Array, low: Int, size: int) -> tuple[Array, Array]:
 
 @kernel
 def find_places(numbers: Array, low: Int, places: Array) -> Array:
-    """Return the place of each number as `number_distinct` has it, int64 (n,); -1 for those out of range."""
+    """Return the place of each number, int64 (n,), from `number_distinct`; -1 for numbers out of range."""
     out = np.empty(len(numbers), np.int64)
     for i in range(len(numbers)):
         at = numbers[i] - low
@@ -56,11 +60,11 @@ def find_places(numbers: Array, low: Int, places: Array) -> Array:
 
 
 class NumberedPairs(NamedTuple):
-    """Distinct pairs of numbers in order, (m,), and what finds them.
+    """Distinct pairs of numbers in order, (m,), and the tables that find them.
 
     Attributes:
         first, second: The places of the numbers of each pair, int64 and int32.
-        places: The place of each pair that there may be, first * count + second, int32; -1 for none.
+        places: The place of each possible pair, first * count + second, int32; -1 if it does not occur.
         given: The place of each given pair, int32 (n,).
     """
 
@@ -74,13 +78,13 @@ class NumberedPairs(NamedTuple):
 def number_pairs(
     first: Array, second: Array, firsts: PlaceTable, seconds: PlaceTable, size: int, count: Int
 ) -> NumberedPairs:
-    """Number the distinct ones of pairs of numbers, which are all in the tables.
+    """Number the distinct pairs of numbers; all numbers are in the tables.
 
     Args:
         first, second: int64 and int32 (n,).
         firsts, seconds: The places of the numbers.
-        size: How many pairs there may be.
-        count: How many different second numbers there are.
+        size: How many pairs are possible.
+        count: How many second numbers are possible.
     """
     low, places, low2, places2 = firsts.low, firsts.places, seconds.low, seconds.places
     pairs, given, found = np.full(size, -1, np.int32), np.empty(len(first), np.int32), np.int64(0)
@@ -106,7 +110,7 @@ def number_pairs(
 def find_pairs(
     first: Array, second: Array, firsts: PlaceTable, seconds: PlaceTable, count: Int, pairs: Array
 ) -> Array:
-    """Return the place of each pair of numbers, int64 (n,), as `number_pairs` has it; -1 for unknown ones."""
+    """Return the place of each pair, int64 (n,), from `number_pairs`; -1 for unknown pairs."""
     out = np.empty(len(first), np.int64)
     low, places, low2, places2 = firsts.low, firsts.places, seconds.low, seconds.places
     for i in range(len(first)):
@@ -119,7 +123,7 @@ def find_pairs(
 
 @kernel
 def first_alike(hashes: Array) -> Array:
-    """Return for each hash, uint64 (n,), the first place at which it occurs, int64 (n,)."""
+    """Return the first position at which each hash, uint64 (n,), occurs, int64 (n,)."""
     size = 1
     while size < 2 * len(hashes):
         size *= 2

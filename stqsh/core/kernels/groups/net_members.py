@@ -1,4 +1,8 @@
-"""Turn pairs of events and queries into changes of members, counted or one by one."""
+"""Turn pairs of events and queries into changes of members, counted or listed.
+
+A pair adds a member if only IS is set, and removes one if only WAS is set. If both are set, the member has
+another record, which leaves the count unchanged. The cost is linear in the pairs.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from stqsh.core.kernels.jit import Int, kernel
 
 @kernel
 def count_changes(pairs: CandidatePairs, step: Array, first: Int, counts: Array, span: Int) -> Array:
-    """Add to the count of each query and step how many more members come than leave; return `counts`.
+    """Add the net number of members that enter to the count of each query and step; return `counts`.
 
     Args:
         pairs: Pairs of events and queries.
@@ -31,11 +35,11 @@ def count_changes(pairs: CandidatePairs, step: Array, first: Int, counts: Array,
 
 @kernel
 def list_changes(pairs: CandidatePairs, events: Transitions) -> tuple[Array, Array, Array, Array]:
-    """List the members that come and leave, both for a member with another record.
+    """List the members that enter and leave; a member with another record does both.
 
     Returns:
-        The query's position, int32, the step, int64, the version of the record, int32, and the sign, 1 for
-        one that comes and -1 for one that leaves, int8.
+        The query's position, int32, the step, int64, the version of the record, int32, and the sign, int8: 1
+        for a member that enters and -1 for one that leaves.
     """
     room = 0
     for i in range(len(pairs.flags)):

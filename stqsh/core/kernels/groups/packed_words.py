@@ -1,4 +1,9 @@
-"""Words of 64 bits that hold several numbers, so that one addition adds up all of them."""
+"""Words of 64 bits that hold several numbers, so that one addition adds all of them.
+
+Each number is a signed field that is wide enough for its largest possible total, so fields never overflow
+into each other and the words can be taken apart exactly. Adding a record costs one addition per word instead
+of one per number.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +16,22 @@ from stqsh.core.kernels.groups.region_members import PlaceOrder, put_in_rows
 from stqsh.core.kernels.jit import Flag, Int, inlined, kernel
 
 WORD_BITS = 64
-"""The bits of a word."""
+"""The number of bits of a word."""
 
 _LOW = np.int64(0xFFFFFFFF)
 
 
 class WordFields(NamedTuple):
-    """The parts of words, each a signed number that adds up without reaching the next part; (f,) each.
+    """The fields of words, each a signed number whose total does not reach the next field; (f,) each.
 
     Attributes:
-        word: The word, from 1 on.
-        shift: The place of its lowest bit there.
-        size: Its bits.
-        column: The total that it is, or that of the first limb of the sum of which it is a digit.
-        limbs: How many limbs this sum has; 0 for no sum.
-        room: How many totals there are for them.
-        position: The bits from the lowest one of the first limb to the lowest one of the digit.
+        word: The word that contains the field, counted from 1.
+        shift: The position of the field's lowest bit in the word.
+        size: The number of bits of the field.
+        column: The field's total; for a digit of a sum, the total of the sum's first limb.
+        limbs: How many limbs this sum has; 0 for a field that is no digit of a sum.
+        room: How many totals are reserved for these limbs.
+        position: The bits from the lowest bit of the first limb to the lowest bit of the digit.
     """
 
     word: Array
@@ -40,9 +45,9 @@ class WordFields(NamedTuple):
 
 @kernel
 def double_bits(bits: Array) -> tuple[Int, Int]:
-    """Return the bits that doubles reach, given by their own: the lowest one that is set, and the one above.
+    """Return the lowest bit that any double sets, and the bit above the highest, from the doubles' bits.
 
-    Bits are counted as limbs are, from 2 ** -1088 on.
+    Bit positions count from 2 ** -1088, as limbs do.
     """
     low, high = np.int64(1 << 30), np.int64(-1)
     for i in range(len(bits)):
@@ -61,7 +66,7 @@ def double_bits(bits: Array) -> tuple[Int, Int]:
 
 @inlined
 def _apart(bits: Int) -> tuple[Int, Int]:
-    """Return the bit at which the mantissa of a finite double begins, and the mantissa."""
+    """Return the bit position at which the mantissa of a finite double begins, and the mantissa."""
     exponent, mantissa = (bits >> 52) & 2047, bits & np.int64(0xFFFFFFFFFFFFF)
     if exponent == 0:
         exponent = np.int64(1)
@@ -74,13 +79,13 @@ def _apart(bits: Int) -> tuple[Int, Int]:
 def pack_digits(
     values: Array, order: PlaceOrder, is_double: Flag, low: Int, fields: WordFields, words: Array
 ) -> None:
-    """Add the digits of values, which are whole numbers or the bits of doubles, to the words of records.
+    """Add the digits of values, whole numbers or the bits of doubles, to the words of records.
 
     Args:
         values: The values, int64 (n,), in the order of the records.
         order: The order of the words.
-        is_double: Whether they are doubles.
-        low: The lowest bit of doubles.
+        is_double: Whether the values are doubles.
+        low: The lowest bit of the doubles, see `double_bits`.
         fields: The digits, the lowest first. All but the last are as wide as the first two are apart.
         words: The words, (n, m).
     """
@@ -110,7 +115,7 @@ def pack_digits(
 
 @kernel
 def take_apart(words: Array, fields: WordFields, totals: Array) -> None:
-    """Write what the totals of words, (words, n), are into totals, (columns, n), which are 0."""
+    """Unpack the totals of words, (words, n), into `totals`, (columns, n), which is 0 before."""
     words_of, sizes, columns = fields.word, fields.size, fields.column
     limbs, room, positions = fields.limbs, fields.room, fields.position
     for f in range(len(words_of)):
@@ -136,7 +141,7 @@ def take_apart(words: Array, fields: WordFields, totals: Array) -> None:
 
 @kernel
 def _carry(totals: Array, limbs: Int) -> None:
-    """Normalise the limbs of sums, (room, n), of which all beyond some limbs only repeat the sign."""
+    """Normalise the limbs of sums, (room, n); the limbs after the first `limbs` only repeat the sign."""
     for place in range(len(totals) - 1):
         for i in range(totals.shape[1]):
             carry = totals[place, i] >> 32

@@ -1,6 +1,7 @@
-"""Records in the order of the cells of a grid, and which of them fixed regions hold.
+"""Records in the order of the cells of a grid, and the records that fixed regions contain.
 
-The records that a region may hold are one run in each row of cells.
+In each row of cells, the records that a region may contain are one contiguous run. So a region costs one pass
+over the records in the cells that its box touches; cells between the box's outer cells need no test.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from stqsh.core.kernels.jit import Flag, Float, Int, kernel
 
 
 class PlaceOrder(NamedTuple):
-    """The order of records by their cells, as two moves that each stay within a few pages of memory.
+    """The order of records by their cells, as two moves that each touch only a few pages of memory at a time.
 
-    Reading values in that order at once would be a wait for memory for each of them.
+    Reading values directly in that order would wait for memory at each value.
 
     Attributes:
-        in_rows: Where each record is among all in the order of the rows of cells, int32 (n,).
-        within: Where each one in the order of cells is among those, int32 (n,).
+        in_rows: The position of each record in the order of the rows of cells, int32 (n,).
+        within: The position in that order of each record in the order of cells, int32 (n,).
     """
 
     in_rows: Array
@@ -53,7 +54,7 @@ class TallyRegions(NamedTuple):
     Attributes:
         boxes: float64 (n, 4).
         circles: NaN for none.
-        planar: Whether distances are those of the plane.
+        planar: Whether distances are measured in the plane.
         area: The row of each polygon, int32 (n,); -1 for none.
         areas: The polygons.
     """
@@ -67,7 +68,7 @@ class TallyRegions(NamedTuple):
 
 @kernel
 def place_records(x: Array, y: Array, frame: GridFrame) -> PlacedRecords:
-    """Put records, which all have a place, in the order of their cells, and of their numbers within one."""
+    """Order records, all of which have a place, by their cells, and within a cell by their numbers."""
     count, side = len(x), frame.side
     rows, row = np.zeros(side + 2, np.int32), np.empty(count, np.int32)
     for i in range(count):
@@ -102,7 +103,7 @@ def place_records(x: Array, y: Array, frame: GridFrame) -> PlacedRecords:
 
 @kernel
 def put_in_rows(values: Array, order: PlaceOrder) -> Array:
-    """Return the values of records, (n,), in the order of their rows of cells."""
+    """Return the values of records, (n,), in the order of the rows of cells."""
     by_row, in_rows = np.empty_like(values), order.in_rows
     for i in range(len(values)):
         by_row[in_rows[i]] = values[i]
@@ -111,7 +112,7 @@ def put_in_rows(values: Array, order: PlaceOrder) -> Array:
 
 @kernel
 def put_in_order(values: Array, order: PlaceOrder) -> Array:
-    """Return the values of records, (n,), in the order of their cells."""
+    """Return the values of records, (n,), in the order of cells."""
     by_row, out, within = put_in_rows(values, order), np.empty_like(values), order.within
     for k in range(len(values)):
         out[k] = by_row[within[k]]
@@ -120,7 +121,7 @@ def put_in_order(values: Array, order: PlaceOrder) -> Array:
 
 @kernel
 def first_words(groups: Array, order: PlaceOrder, count: int) -> Array:
-    """Return words of records in the order of their cells, int64 (n, count): the group, 1, and zeros."""
+    """Return the words of records in the order of cells, int64 (n, count): the group, 1, and zeros."""
     by_row, within_row = put_in_rows(groups, order), order.within
     words = np.empty((len(groups), count), np.int64)
     for k in range(len(groups)):
@@ -132,7 +133,7 @@ def first_words(groups: Array, order: PlaceOrder, count: int) -> Array:
 
 @kernel
 def in_order_of_place(boxes: Array, frame: GridFrame) -> Array:
-    """Return the order of boxes by the cells of their lower left corners: neighbours share records."""
+    """Return the order of boxes by the cells of their lower left corners; neighbours share records."""
     cells, start = np.empty(len(boxes), np.int64), np.zeros(frame.side * frame.side + 1, np.int32)
     for q in range(len(boxes)):
         cells[q] = 0 if np.isnan(boxes[q, 0]) else cell_of(boxes[q, 0], boxes[q, 1], frame)
@@ -148,7 +149,7 @@ def in_order_of_place(boxes: Array, frame: GridFrame) -> Array:
 
 @kernel
 def spread(values: Array, places: Array) -> Array:
-    """Return the values, int64, at places, int32 (n,)."""
+    """Return the values, int64, at the positions `places`, int32 (n,)."""
     out = np.empty(len(places), np.int64)
     for i in range(len(places)):
         out[i] = values[places[i]]
@@ -157,7 +158,7 @@ def spread(values: Array, places: Array) -> Array:
 
 @kernel
 def box_around(boxes: Array) -> tuple[Float, Float, Float, Float]:
-    """Return the corners of the box around boxes, float64 (n, 4); NaN if none has a place."""
+    """Return the corners of the box around boxes, float64 (n, 4); NaN if all boxes are NaN."""
     x1 = y1 = x2 = y2 = np.nan
     for q in range(len(boxes)):
         if np.isnan(boxes[q, 0]):
@@ -171,17 +172,17 @@ def box_around(boxes: Array) -> tuple[Float, Float, Float, Float]:
 
 @kernel
 def find_members(records: PlacedRecords, regions: TallyRegions, q: Int, found: Array) -> Int:
-    """Put the positions of a region's members into `found`, and return their number."""
+    """Write the positions of a region's members into `found`, and return their number."""
     held = find_in_box(records.places, records.start, records.frame, regions.boxes[q], found)
     return within_outline(records.places, regions, q, found, held)
 
 
 @kernel
 def find_in_box(places: Array, start: Array, frame: GridFrame, box: Array, found: Array) -> Int:
-    """Put the positions of the records in a box into `found`, and return their number.
+    """Write the positions of the records in a box into `found`, and return their number.
 
-    Places are tested without branches, which would often be mispredicted. Those in cells between the box's
-    outer ones need no test.
+    Places are tested without branches, because branches would often be mispredicted. Places in cells between
+    the box's outer cells need no test.
     """
     x1, y1, x2, y2 = box[0], box[1], box[2], box[3]
     if np.isnan(x1):
@@ -207,7 +208,7 @@ def find_in_box(places: Array, start: Array, frame: GridFrame, box: Array, found
 
 @kernel
 def within_outline(places: Array, regions: TallyRegions, q: Int, found: Array, held: Int) -> Int:
-    """Keep those records in a region's box that are within its polygon or circle; return their number."""
+    """Keep the found records that are within the region's polygon or circle; return their number."""
     x, y, radius = regions.circles.x[q], regions.circles.y[q], regions.circles.radius[q]
     near, area = 0, regions.area[q]
     if area >= 0:
@@ -229,7 +230,7 @@ def within_outline(places: Array, regions: TallyRegions, q: Int, found: Array, h
 
 @kernel
 def most_members(records: PlacedRecords, regions: TallyRegions) -> Int:
-    """Return a number of members that no region exceeds."""
+    """Return an upper bound of the number of members of any region."""
     most, side = np.int64(0), records.frame.side
     for q in range(len(regions.boxes)):
         if np.isnan(regions.boxes[q, 0]):

@@ -1,6 +1,8 @@
-"""What the records in fixed regions add up to, by group, without a list of all members.
+"""Totals of the records in fixed regions, by group, without a list of all members.
 
-A region adds up its members in a small table, which the processor keeps at hand.
+Each region adds up its members in a small table of groups, which stays in the processor's cache. Records in
+the order of cells make a region's members a few contiguous runs; packed words make a member cost one addition
+per word. The cost is linear in the members, plus the groups of each region.
 """
 
 from __future__ import annotations
@@ -23,38 +25,39 @@ from stqsh.core.kernels.index.static_rects import GridFrame, cover, within
 from stqsh.core.kernels.jit import Int, inlined, kernel
 
 WHOLE, DOUBLE, GREATEST = 0, 1, 2
-"""What is wanted of values: the sum of whole numbers or of doubles, or the greatest of numbers from 1 on."""
+"""How values are combined: a sum of whole numbers, a sum of doubles, or the greatest number (from 1 on)."""
 
 TOGETHER = 2
-"""Words are added in lots of this many, as the number of records and a sum of doubles mostly take."""
+"""Words are added in lots of this size: the number of records and a sum of doubles mostly need this many."""
 
 _LOW = np.int64(0xFFFFFFFF)
 
 _FEW = 4
-"""All groups are looked through if there are at most this many for each member."""
+"""A region scans all groups if there are at most this many groups per member."""
 
 _ALWAYS = 64
-"""They are looked through, too, if there are at most this many of them."""
+"""A region also scans all groups if there are at most this many groups."""
 
 _BLOCK = 1 << 11
-"""Rows whose words are taken apart at a time, so that they stay in the processor's cache."""
+"""Rows whose words are unpacked at a time, so that they stay in the processor's cache."""
 
 
 class RecordTerms(NamedTuple):
-    """What records, in the order of their cells, add to the totals of their groups.
+    """The contributions of records, in the order of cells, to the totals of their groups.
 
-    The first words add up to the number of records, to that of arguments, and to sums, as `fields` say. Then
-    there are totals of values that would take too many words: the limbs of their sum, or only one, the
-    greatest.
+    The first words hold the number of records, the number of arguments, and sums, as `fields` describes. The
+    totals of values that would need too many words follow: the limbs of their sum, or a single total for the
+    greatest value.
 
     Attributes:
-        words: int64 (n, 1 + a multiple of TOGETHER): the group, and what is added to words.
-        fields: The parts of words; the first is the number of records, in the first word.
+        words: int64 (n, 1 + a multiple of TOGETHER): the group, and the words to add.
+        fields: The fields of words; the first field is the number of records, in the first word.
         values: int64 (n, s): whole numbers, or the bits of doubles; 0 for NULL.
         sort: WHOLE, DOUBLE or GREATEST for each column of values, int8 (s,).
-        column: Where the total of place 0 would be, or the total of the greatest, int64 (s,).
+        column: The index that the total of place 0 would have, or the index of the greatest value, int64
+            (s,).
         groups: The number of groups.
-        packed: The number of totals that words are taken apart into.
+        packed: The number of totals that words are unpacked into.
         width: The number of totals.
     """
 
@@ -69,7 +72,7 @@ class RecordTerms(NamedTuple):
 
 
 class TallyRows(NamedTuple):
-    """Totals of regions and groups: both by number, int32 (n,), and the totals, int64 (width, n)."""
+    """Totals by region and group: the numbers of both, int32 (n,), and the totals, int64 (width, n)."""
 
     region: Array
     group: Array
@@ -91,7 +94,7 @@ def _add_words(words: Array, found: Array, members: Int, totals: Array) -> None:
 
 
 class TallyScratch(NamedTuple):
-    """Room for the positions of a region's records, int32 (n,), and for totals, int64, flat."""
+    """Space for the positions of a region's records, int32 (n,), and for totals, int64, flat."""
 
     found: Array
     totals: Array
@@ -99,7 +102,7 @@ class TallyScratch(NamedTuple):
 
 @inlined
 def _add_record(words: Array, k: Int, totals: Array) -> None:
-    """Add the words of a record, one lot, to the totals, both flat."""
+    """Add one lot of a record's words to the totals; both are flat."""
     at = np.uint64(TOGETHER + 1) * k
     total = np.uint64(TOGETHER) * np.uint64(words[at])
     totals[total] += words[at + np.uint64(1)]
@@ -112,7 +115,7 @@ def _tally_box(
 ) -> Int:
     """Add the words of all records in a box, flat, to the totals, and return the number of these records.
 
-    This is `find_in_box` and `_add_words` at once: what needs no test is not listed either.
+    This combines `find_in_box` and `_add_words`, so records that need no test are not listed.
     """
     found, totals = scratch
     x1, y1, x2, y2 = box[0], box[1], box[2], box[3]
@@ -138,14 +141,14 @@ def _tally_box(
 
 
 class GroupScratch(NamedTuple):
-    """Room for the groups of a region, int32 (groups,), and which ones are seen, bool; none between calls."""
+    """Space for the groups of a region, int32 (groups,), and for marks, bool, all False between calls."""
 
     groups: Array
     is_seen: Array
 
 
 class SumRows(NamedTuple):
-    """Room for rows: region and group, int32 (room,), and their words and other totals, int64, flat."""
+    """Space for rows: region and group, int32 (room,), and their words and other totals, int64, flat."""
 
     region: Array
     group: Array
@@ -154,7 +157,7 @@ class SumRows(NamedTuple):
 
 @inlined
 def _move_row(totals: Array, wide: Int, q: Int, group: Int, rows: SumRows, used: Int) -> None:
-    """Move the totals of a group, flat and in lots, into the next row."""
+    """Move the totals of a group, flat and in lots, to the next row."""
     region, groups, sums = rows
     region[used], groups[used] = q, group
     at, to = np.uint64(group) * np.uint64(wide), np.uint64(used) * np.uint64(wide)
@@ -168,9 +171,9 @@ def _move_row(totals: Array, wide: Int, q: Int, group: Int, rows: SumRows, used:
 
 @kernel
 def _move_rows(totals: Array, wide: Int, q: Int, rows: SumRows, used: Int) -> Int:
-    """Move all totals of region q into rows, and return the number of rows with those before.
+    """Move all totals of region q to rows, and return the number of rows, including earlier ones.
 
-    There is no branch for each group: the next row takes the place of one without members.
+    There is no branch per group: the next row overwrites the row of a group without members.
     """
     for group in range(len(totals) // wide):
         is_there = totals[group * wide] != 0
@@ -181,7 +184,7 @@ def _move_rows(totals: Array, wide: Int, q: Int, rows: SumRows, used: Int) -> In
 
 @kernel
 def _find_groups(words: Array, found: Array, members: Int, scratch: GroupScratch) -> Int:
-    """Put the groups of members into `scratch`, ascending; return how many there are."""
+    """Write the groups of members into `scratch`, ascending; return the number of groups."""
     groups, is_seen, seen = scratch.groups, scratch.is_seen, np.int64(0)
     for i in range(members):
         group = words[np.uint64(found[i]), 0]
@@ -197,7 +200,7 @@ def _find_groups(words: Array, found: Array, members: Int, scratch: GroupScratch
 
 @kernel
 def _add_values(terms: RecordTerms, found: Array, members: Int, totals: Array) -> None:
-    """Add the values of members that are not among their words to the totals."""
+    """Add the values of members that are not in words to the totals."""
     flat = totals.reshape(-1)
     for s in range(len(terms.sort)):
         sort, column = terms.sort[s], terms.column[s]
@@ -217,12 +220,12 @@ def _add_values(terms: RecordTerms, found: Array, members: Int, totals: Array) -
 def tally_regions(
     records: PlacedRecords, terms: RecordTerms, regions: TallyRegions, begin: Int, room: int
 ) -> tuple[Int, TallyRows]:
-    """Return the totals of regions, from region `begin` on for as long as there is room for all groups.
+    """Return the totals of regions, from region `begin` on, while there is room for all groups.
 
     Returns:
-        The region at which it ended, and a row for each region and group with members, in order.
+        The region at which it stopped, and a row for each region and group with members, in order.
     """
-    # A loop over arrays of tuples counts references to each of them, so they are taken out before.
+    # Reading arrays from tuples in a loop counts references, so bind them to local names first.
     boxes, area, circle, words = regions.boxes, regions.area, regions.circles.x, terms.words
     places, start, frame, most = records.places, records.start, records.frame, terms.groups
     lots = words.shape[1] - 1
@@ -263,12 +266,12 @@ def tally_regions(
 
 
 class RecordValues(NamedTuple):
-    """The values or terms of records, in the order of their cells.
+    """The values or terms of records, in the order of cells.
 
     Attributes:
         start: int64 (n + 1,): the values of record k are start[k] .. start[k + 1].
         codes: The number of each value, int32.
-        values: How many different values there are.
+        values: How many distinct values there are.
     """
 
     start: Array
@@ -288,7 +291,7 @@ def count_values(
     """Count how often values occur in the groups of regions begin .. end.
 
     Returns:
-        The region, group and value as one number, (region * groups + group) * values + value, ascending, and
+        The region, group and value as one number, (region * groups + group) * values + value, ascending; and
         the count; int64 (m,) each.
     """
     size = terms.groups * listed.values

@@ -1,4 +1,8 @@
-"""The updates between successive rows of groups."""
+"""The updates between successive rows of groups.
+
+A group's row is sent again only if the row that is shown changes. One pass counts the updates and one writes
+them, so the cost is linear in the versions.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +19,13 @@ OVERTAKEN, EXPIRED, CHANGED = 2, 5, 6
 
 
 class ShownVersions(NamedTuple):
-    """How versions of groups appear, (versions,) each.
+    """The appearance of versions of groups, (versions,) each.
 
     Attributes:
-        row: The row that is shown, int32; -1 where there is no group.
-        same: Whether the row has the content of the version before, where both are shown.
-        passes: Whether HAVING lets the row in.
-        answered: Whether it is in the answer, which LIMIT may prevent.
+        row: The row that is shown, int32; -1 for a version without a group.
+        same: Whether the row has the same content as the version before, if both are shown.
+        passes: Whether the row satisfies HAVING.
+        answered: Whether the row is in the answer, from which LIMIT may exclude it.
     """
 
     row: Array
@@ -31,7 +35,7 @@ class ShownVersions(NamedTuple):
 
 
 class ShownGroups(NamedTuple):
-    """Groups: the versions of each, start[g] .. start[g + 1], and its query's id, int64 (groups,)."""
+    """Groups: start[g] .. start[g + 1] are the versions of group g; query ids are int64 (groups,)."""
 
     start: Array
     query: Array
@@ -41,14 +45,14 @@ class ShownGroups(NamedTuple):
 def row_changes(
     groups: ShownGroups, step: Array, members: Array, shown: ShownVersions, is_event: Flag
 ) -> UpdateArrays:
-    """Return the updates between successive versions of each group: first all rows that leave.
+    """Return the updates between successive versions of each group; all rows that leave come first.
 
     Args:
         groups: The groups.
         step: The step of each version, int64 (versions,).
-        members: Its number of members, int64 (versions,).
-        shown: How it appears.
-        is_event: Whether members leave by their age alone.
+        members: The number of members of each version, int64 (versions,).
+        shown: The appearance of each version.
+        is_event: Whether members leave only because of their age.
     """
     start, whose, row, same = groups.start, groups.query, shown.row, shown.same
     passes, answered, left, come = shown.passes, shown.answered, np.int64(0), np.int64(0)

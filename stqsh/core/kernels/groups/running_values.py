@@ -1,4 +1,9 @@
-"""The totals of groups after each change, and which values count: for MIN, MAX, TOPK, COUNT(DISTINCT …)."""
+"""The totals of groups after each change, and the values that count for MIN, MAX, TOPK and COUNT(DISTINCT …).
+
+Cells hold how often each value occurs in a group, ordered by value. The changes of a version are applied in
+place, and then the wanted values of its group are chosen. A version costs its changes plus the cells of its
+group; TOPK costs its k times the cells.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ from stqsh.arrays import Array
 from stqsh.core.kernels.jit import Int, kernel
 
 ALL, FIRST, LAST, TOP = 0, 1, 2, 3
-"""Which values of a measure are wanted: all, the smallest, the largest, or the most frequent."""
+"""Which values of a measure are wanted: all, the smallest, the largest, or the most frequent ones."""
 
 
 class ValueCells(NamedTuple):
@@ -20,8 +25,8 @@ class ValueCells(NamedTuple):
         start: int64 (groups + 1,): the cells of each group.
         measure: int16 (cells,).
         wanted: ALL, FIRST, LAST or TOP, int8 (cells,), the same for a measure of a group.
-        most: The number of values wanted by TOP, int32 (cells,).
-        times: int64 (cells,), before the first change.
+        most: How many values TOP wants, int32 (cells,).
+        times: How often each value occurs before the first change, int64 (cells,).
     """
 
     start: Array
@@ -32,7 +37,7 @@ class ValueCells(NamedTuple):
 
 
 class ValueChanges(NamedTuple):
-    """Changes of cells, ordered by version: the version, int64, the cell, int64, and by how much, int64."""
+    """Changes of cells, ordered by version: the version, the cell, and the amount; int64 (n,) each."""
 
     version: Array
     cell: Array
@@ -41,11 +46,11 @@ class ValueChanges(NamedTuple):
 
 @kernel
 def running_values(cells: ValueCells, changes: ValueChanges, versions: Array) -> tuple[Array, Array, Array]:
-    """Return the wanted values of each version of each group, after applying the changes in place.
+    """Apply the changes in place, and return the wanted values of each version of each group.
 
     Args:
-        cells: The cells; on return `times` is that after all changes.
-        changes: Their changes.
+        cells: The cells; `times` is updated.
+        changes: The changes of the cells.
         versions: int64 (groups + 1,): the versions of each group, in order of time.
 
     Returns:
@@ -108,7 +113,7 @@ def _choose(cells: ValueCells, begin: Int, end: Int, chosen: Array) -> None:
 
 @kernel
 def _choose_top(cells: ValueCells, begin: Int, end: Int, chosen: Array) -> None:
-    """Mark the cells of a measure that occur most often, the first ones among equals."""
+    """Mark the cells of a measure that occur most often; of equally frequent cells, the first ones."""
     for _ in range(cells.most[begin]):
         best, most = begin, np.int64(0)
         for c in range(begin, end):
@@ -120,13 +125,13 @@ def _choose_top(cells: ValueCells, begin: Int, end: Int, chosen: Array) -> None:
 
 
 class VersionTable(NamedTuple):
-    """The versions of groups, by group and step: the first of each group is that before the batch.
+    """The versions of groups, by group and step; the first version of each group is that before the batch.
 
     Attributes:
         start: The versions of group g are start[g] .. start[g + 1]; int64 (groups + 1,).
         group: The group of each version, int64 (versions,).
         step: Its step, int64 (versions,).
-        at: The version that each difference makes, int32 (n,).
+        at: The version that each difference leads to, int32 (n,).
     """
 
     start: Array
@@ -137,12 +142,12 @@ class VersionTable(NamedTuple):
 
 @kernel
 def version_table(which: Array, own: Array, steps: Array, groups: int) -> VersionTable:
-    """Number the versions of groups, by a table of all that there may be.
+    """Number the versions of groups, with a table of all possible versions.
 
     Args:
         which: The group of each difference, int32 (n,).
-        own: The place of its step, from 0 on, int64 (n,); or one place for all, (1,).
-        steps: The step before the batch, and those of the differences, int64.
+        own: The number of the difference's step, from 0 on, int64 (n,); or one number for all, (1,).
+        steps: The step before the batch, then the steps of the differences, int64.
         groups: The number of groups.
     """
     span, each = np.int64(len(steps)), np.int64(len(own) > 1)
@@ -172,7 +177,7 @@ def version_table(which: Array, own: Array, steps: Array, groups: int) -> Versio
 
 
 class HeldGroups(NamedTuple):
-    """The row of the totals of groups before, and the version that begins again; (groups,), -1 for none."""
+    """Each group's row of totals before the batch, and the version that starts anew; (groups,), -1: none."""
 
     row: Array
     until: Array
@@ -180,14 +185,14 @@ class HeldGroups(NamedTuple):
 
 @kernel
 def running_totals(start: Array, held: HeldGroups, before: Array, at: Array, amounts: Array) -> Array:
-    """Return a total of groups in all their versions, int64 (versions,).
+    """Return one total of groups in all their versions, int64 (versions,).
 
     Args:
         start: The versions of group g are start[g] .. start[g + 1]; int64 (groups + 1,).
-        held: The groups that have a total before, int32.
+        held: The groups that have a total before the batch, int32.
         before: That total, int64 (m,); empty if it is 0 everywhere.
-        at: The versions with which differences begin to count, int32 (n,).
-        amounts: The first differences, int64; the others are 0.
+        at: The versions from which the differences count, int32 (n,).
+        amounts: The first differences, int64; the remaining ones are 0.
     """
     out, row, until, is_held = np.zeros(start[-1], np.int64), held.row, held.until, len(before) > 0
     for i in range(len(amounts)):

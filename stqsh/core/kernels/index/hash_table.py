@@ -1,8 +1,9 @@
 """A hash table with open addressing: byte keys to dense indices, in plain arrays.
 
-A table entry is a uint64: the high half of the key's hash, and its index + 1 in the low half; 0 is empty. The
-low half of the hash is where probing begins. Keys are stored end to end: `offsets` int32 (n + 1,), `data`
-uint8.
+A table entry is a uint64: the high half is the high half of the key's hash, and the low half is its index +
+1; 0 is empty. Probing begins at the low half of the hash. Keys are stored end to end: `offsets` int32 (n +
+1,), `data` uint8. Entries compare hashes first, so a look-up reads the bytes of about one key. Callers keep
+the table at most half full, which bounds the expected number of probes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _LOW = np.uint64(0x00000000FFFFFFFF)
 
 
 class StoredKeys(NamedTuple):
-    """The keys of a table, end to end."""
+    """The keys of a table, stored end to end."""
 
     offsets: Array
     data: Array
@@ -51,7 +52,7 @@ def _same(left: Array, left_at: Int, right: Array, right_at: Int, length: Int) -
 
 @kernel
 def _probe(table: Array, h: np.uint64, keys: StoredKeys, sought: _Key) -> Int:
-    """Return the table position of a key, or the empty one where it belongs."""
+    """Return the table position of a key, or the empty position where it belongs."""
     offsets, data = keys
     text, start, length = sought
     mask = np.uint64(len(table) - 1)
@@ -89,12 +90,12 @@ def find(table: Array, keys: StoredKeys, sought: HashedKeys) -> Array:
 
 @kernel
 def insert(table: Array, keys: StoredKeys, stored: Array, sought: HashedKeys, found: Array) -> Int:
-    """Assign the next index to each key that `find` did not find, in order; equal keys get the same.
+    """Assign the next index to each key that `find` did not find, in order; equal keys share one index.
 
     Args:
         table: As in `find`.
         keys: The table's keys, with room for all new ones.
-        stored: uint64, the hash of each index; its first element is the number of keys.
+        stored: The hash of each index, uint64; its first element is the number of keys.
         sought: The keys that `find` looked for.
         found: int32, the result of `find`; -1 is replaced by the new index.
 

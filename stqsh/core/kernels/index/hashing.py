@@ -1,4 +1,9 @@
-"""Hashes of object keys for routing and hash tables, the same on every machine."""
+"""Hashes of object keys for routing and hash tables, the same on every machine.
+
+Keys are mixed so well that any bits of the hash can serve: routing uses the high bits, and hash tables the
+low bits. The cost is linear in the bytes of the keys. Stored hashes must stay valid, so never change the
+functions.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +17,9 @@ from stqsh.core.kernels.jit import frozen, kernel
 
 
 class KeyBytes(NamedTuple):
-    """Keys as bytes, end to end; key i is `data[offsets[i]:offsets[i + 1]]`.
+    """Keys as bytes, stored end to end; key i is `data[offsets[i]:offsets[i + 1]]`.
 
-    Strings are their UTF-8 bytes, integers the 8 bytes of the int64.
+    A string is its UTF-8 bytes, an integer the 8 bytes of the int64.
 
     Attributes:
         offsets: int64 or int32 (n + 1,).
@@ -28,7 +33,7 @@ class KeyBytes(NamedTuple):
 def key_bytes(keys: pa.Array[Any]) -> KeyBytes:
     """Return the bytes of a string, int32 or int64 array, without a copy if Arrow's layout allows.
 
-    A null string counts as the empty one, a null integer as 0; keys are never null, text columns may be.
+    A null string counts as the empty string, a null integer as 0. Keys are never null; text columns may be.
 
     Raises:
         ValueError: the array is of another type.

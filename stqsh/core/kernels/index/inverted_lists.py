@@ -1,7 +1,9 @@
 """Inverted lists: objects by the terms of their texts, to find neighbours of a place with given terms.
 
-SSTD section 6.1 keeps an inverted list of a partition's objects for this. Here lists are built when queries
-need them, and only for terms that some query asks for: one access per term of each text.
+SSTD section 6.1 keeps an inverted list of a partition's objects for this purpose. Here lists are built when
+queries need them, and only for terms that some query asks for; building them costs one access per term of
+each text. A search tests the places of the shortest list if all terms are required, and of all lists
+otherwise.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class InvertedLists(NamedTuple):
 
 
 class SearchCentres(NamedTuple):
-    """Searches, (n,) each: row int64, among `AskedTerms`; x, y float64, NaN for no centre."""
+    """Searches, (n,) each: row int64, a row of `AskedTerms`; x, y float64, NaN for no centre."""
 
     row: Array
     x: Array
@@ -53,7 +55,7 @@ class TermSearch(NamedTuple):
 
 
 class _Distances(NamedTuple):
-    """Space for the places that one search finds, int32, and their distances, float64."""
+    """Space for the places that a search finds, int32, and for their distances, float64."""
 
     place: Array
     far: Array
@@ -61,7 +63,7 @@ class _Distances(NamedTuple):
 
 @kernel
 def build_lists(x: Array, y: Array, text: Array, spans: TermSpans, wanted: Array) -> InvertedLists:
-    """List places by those of their terms that are wanted, bool (terms,); `text` is -1 for NULL."""
+    """List places by their terms that are wanted, bool (terms,); `text` is -1 for NULL."""
     start = np.zeros(len(wanted) + 1, np.int64)
     place = np.empty(0, np.int32)
     for fill in range(2):
@@ -83,10 +85,10 @@ def build_lists(x: Array, y: Array, text: Array, spans: TermSpans, wanted: Array
 
 @kernel
 def _lists(asked: AskedTerms, row: Int, start: Array) -> tuple[Int, Int, Int]:
-    """Choose lists that hold all places for a query: the shortest one, or all if any term is enough.
+    """Choose the lists that contain all matching places: the shortest one, or all if any term is enough.
 
     Returns:
-        The positions of their terms, as begin and end, and their total length.
+        The positions of the lists' terms, as begin and end, and the total length of the lists.
     """
     begin, end = np.int64(asked.start[row]), np.int64(asked.start[row + 1])
     best, total = np.int64(begin), np.int64(0)
@@ -102,7 +104,7 @@ def _lists(asked: AskedTerms, row: Int, start: Array) -> tuple[Int, Int, Int]:
 
 @kernel
 def list_lengths(asked: AskedTerms, rows: Array, start: Array) -> Array:
-    """Return the number of places to test for each query, by its row, int64 (n,); 0 for -1."""
+    """Return the number of places to test for each query, given by its row, int64 (n,); 0 for -1."""
     out = np.zeros(len(rows), np.int64)
     for i in range(len(rows)):
         if rows[i] >= 0:
@@ -112,7 +114,7 @@ def list_lengths(asked: AskedTerms, rows: Array, start: Array) -> Array:
 
 @kernel
 def _find(row: Int, x: Float, y: Float, search: TermSearch, out: _Distances) -> Int:
-    """Find the places that have the terms of a query, with their distances; return their number."""
+    """Find the places that have the terms of a query, and their distances; return their number."""
     asked, postings, spans, planar = search
     place, far = out
     first, last = asked.start[row], asked.start[row + 1]
@@ -125,7 +127,7 @@ def _find(row: Int, x: Float, y: Float, search: TermSearch, out: _Distances) -> 
             span = IndexRange(spans.begin[postings.text[i]], spans.end[postings.text[i]])
             if asked.every[row]:
                 counts = has_terms(spans.codes, span, asked.terms, IndexRange(first, last), True)
-            else:  # a place may be in several lists; the first one counts
+            else:  # a place may be in several lists; only the first one counts
                 counts = not has_terms(spans.codes, span, asked.terms, IndexRange(first, k), False)
             if counts:
                 place[used], far[used] = i, distance(x, y, postings.x[i], postings.y[i], planar)
@@ -143,7 +145,7 @@ def search_within(
         centres: The searches.
         radius: float64 (n,).
         search: The index to search.
-        room: The sum of their `list_lengths`.
+        room: The sum of the searches' `list_lengths`.
 
     Returns:
         Pairs of centre and place, int32 each.
@@ -174,7 +176,7 @@ def search_distances(centres: SearchCentres, want: Array, search: TermSearch, ro
         room: As in `search_within`.
 
     Returns:
-        float64 (n,), infinite if there are fewer places, 0 if a centre is NaN.
+        float64 (n,), infinite if there are fewer such places, 0 if a centre is NaN.
     """
     place, far = np.empty(room, np.int32), np.empty(room, np.float64)
     nearby = _Distances(place, far)

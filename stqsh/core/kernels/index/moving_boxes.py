@@ -1,12 +1,12 @@
 """A grid index of moving regions by their centres, and its match with events.
 
-Each region is in one list only, that of the cell of its centre in the grid of its size class, so that
-rebuilding the index is cheap. The regions that may hold a place are around it, at most half as far away as
-the largest region of the class; a row of cells is contiguous in memory. So regions of one size class do not
-slow down those of another, and about twice as many are tested as match.
+Each region is in one list only, that of its centre's cell in the grid of its size class, so rebuilding the
+index is cheap. The regions that may contain a place have centres around it, at most as far away as the
+largest region of the class reaches; a row of cells is contiguous in memory. So regions of one size class do
+not slow down those of another, and the index tests about twice as many regions as match.
 
-Regions that have moved since the index was built are unindexed: they are tested one by one, until that has
-cost as much as rebuilding the index.
+Regions that have moved since the index was built are unindexed: they are tested one by one, until these tests
+have cost as much as rebuilding the index.
 """
 
 from __future__ import annotations
@@ -32,40 +32,40 @@ from stqsh.core.kernels.index.static_rects import (
 from stqsh.core.kernels.jit import Flag, Float, Int, inlined, kernel
 
 SIZES = 14
-"""The number of size classes; the regions of each class reach half as far as those of the one before."""
+"""The number of size classes; the regions of each class reach half as far as those of the class before."""
 
 _FINENESS = 4
-"""Cells of a class are this many times narrower than the farthest reach of its regions ..."""
+"""The cells of a class are this many times narrower than the farthest reach of its regions ..."""
 
 _CELLS_A_REGION = 4
-"""... unless there would be more than this many cells per region."""
+"""... unless there were more than this many cells per region."""
 
 _BUILD_COST = 16
-"""Indexing a region takes as long as this many tests of one."""
+"""Indexing a region takes as long as this many tests of a region."""
 
 _BUILD_COST_FIXED = 1000
-"""Building an index takes at least as long as this many tests, however few regions there are."""
+"""Building an index takes at least as long as this many tests, however few the regions are."""
 
 _ROUNDING = 1e-15
 """Several times the relative error of sums."""
 
 _NOWHERE, _UNINDEXED, _MOVING = -1, -2, -3
-"""Special positions: not present, unindexed, and moving in this step."""
+"""Special positions: not present, unindexed, or moving in this step."""
 
 
 class MovingQueries(NamedTuple):
     """Moving queries, (m,) each unless stated.
 
     Attributes:
-        query: The query's position, int32.
+        own: The focal object, int32; -1 if it is not an object of this slot.
         own: The object on this slot that is the focal object, int32; -1 for none.
         xdist, ydist: The size of rectangles, float64.
         reach: See `extended_box`.
         radius: The radius of circles, float64; -1 for rectangles.
-        checked: Whether pairs where an object stays inside are wanted too.
+        checked: Whether pairs where an object stays inside are wanted, too.
         now: The box x1, y1, x2, y2 and the focal object's x, y, float64 (m, 6); NaN while it is not present.
         past: Like `now`, before the step.
-        start: int32 (focal objects + 1,), the start of each focal object's queries in `member`.
+        start: The start of each focal object's queries in `member`, int32 (focal objects + 1,).
         member: The moving queries of each focal object, int32 (m,).
     """
 
@@ -86,14 +86,14 @@ class MovingBoxGrid(NamedTuple):
     """Moving regions by size class and cell.
 
     Attributes:
-        side: The cells in each direction of the grid of each class, int64 (SIZES,).
-        first: The number of its first cell, counted over all classes, int64 (SIZES + 1,).
-        reach: How far its regions reach from their centres in x and y, float64 (SIZES, 2).
-        lists: The regions in the cells of their centres; start, rects and tag as in `RectGrid`, tag twice the
-            mover's number, plus 1 if the box does not decide.
-        position: The place of each mover in the lists, int32 (movers,).
+        side: The number of cells in each direction of each class's grid, int64 (SIZES,).
+        first: The number of each class's first cell, counted over all classes, int64 (SIZES + 1,).
+        reach: How far the regions of each class reach from their centres in x and y, float64 (SIZES, 2).
+        lists: The regions in the cells of their centres; start, rects and tag as in `RectGrid`. The tag is
+            twice the mover's number, plus 1 if the box does not decide.
+        position: The position of each mover in the lists, int32 (movers,).
         unindexed: The movers that are in no list, int32 (movers,).
-        counters: How many these are, and how many tests they have cost, int64 (2,).
+        counters: The number of unindexed movers, and the tests that they have cost, int64 (2,).
     """
 
     side: Array
@@ -106,7 +106,7 @@ class MovingBoxGrid(NamedTuple):
 
 
 class MoverPairs(NamedTuple):
-    """Pairs of events and movers: event, mover int32 and flags uint8 (WAS | IS, of the box), (n,) each."""
+    """Pairs of events and movers: event, mover int32, and flags uint8 (WAS | IS, for the box); (n,) each."""
 
     event: Array
     mover: Array
@@ -115,7 +115,7 @@ class MoverPairs(NamedTuple):
 
 @kernel
 def build_box_grid(movers: MovingQueries, lattice: GridFrame) -> MovingBoxGrid:
-    """Index all movers as they are now; those that are not present are in no list."""
+    """Index all movers at their current places; movers that are not present are in no list."""
     count = len(movers.query)
     size, reach, held = _sizes(movers.now, lattice)
     side, first = np.empty(SIZES, np.int64), np.zeros(SIZES + 1, np.int64)
@@ -144,14 +144,14 @@ def build_box_grid(movers: MovingQueries, lattice: GridFrame) -> MovingBoxGrid:
             exact = movers.radius[m] >= 0 or movers.now[m, 0] == -np.inf
             tag[k] = 2 * m + (movers.checked[m] or exact)
             position[m] = k
-    lists = RectGrid(start, start[1:], rects, tag)  # no cell is known to be inside a region as a whole
+    lists = RectGrid(start, start[1:], rects, tag)  # no cell is known to be completely inside a region
     unindexed, counters = np.empty(count, np.int32), np.zeros(2, np.int64)
     return MovingBoxGrid(side, first, reach, lists, position, unindexed, counters)
 
 
 @kernel
 def _sizes(now: Array, lattice: GridFrame) -> tuple[Array, Array, Array]:
-    """Return the size class of each region, and how far the regions of each class reach and their number.
+    """Return each region's size class, how far the regions of each class reach, and their number.
 
     Returns:
         int8 (n,), -1 for a region that is not present; float64 (SIZES, 2); int64 (SIZES,).
@@ -186,7 +186,7 @@ def _band_y(y: Float, side: Int, lattice: GridFrame) -> Int:
 
 @kernel
 def needs_rebuild(grid: MovingBoxGrid, events: Int) -> Flag:
-    """Return whether to rebuild the index before a number of events, and count the tests that they cost."""
+    """Return whether to rebuild the index before a number of events; count the tests that these will cost."""
     grid.counters[1] += events * grid.counters[0]
     return grid.counters[1] > _BUILD_COST * len(grid.position) + _BUILD_COST_FIXED
 
@@ -219,7 +219,7 @@ def is_moving(grid: MovingBoxGrid, m: Int) -> Flag:
 
 @inlined
 def _cells_around(place: Point, reach: Point, side: Int, lattice: GridFrame) -> CellWindow:
-    """Return the cells that may contain centres of regions which hold a place."""
+    """Return the cells that may contain the centres of regions which contain a place."""
     x, y = place
     dx, dy = reach.x + (abs(x) + reach.x) * _ROUNDING, reach.y + (abs(y) + reach.y) * _ROUNDING
     return CellWindow(
@@ -234,9 +234,9 @@ def _cells_around(place: Point, reach: Point, side: Int, lattice: GridFrame) -> 
 def match_indexed(
     events: Transitions, span: IndexRange, grid: MovingBoxGrid, lattice: GridFrame
 ) -> MoverPairs:
-    """Find the pairs of events and indexed regions where an object enters or leaves a box, each once.
+    """Find the pairs of events and indexed regions where an object enters or leaves a box, each pair once.
 
-    If a tag says that the box does not decide, they include pairs where it stays inside.
+    If a tag marks that the box does not decide, pairs where the object stays inside are included.
     """
     event, mover, flags = np.empty(1, np.int32), np.empty(1, np.int32), np.empty(1, np.uint8)
     pairs = PairRoom(event, mover, flags, np.empty(len(grid.lists.tag) + 1, np.uint8))
@@ -272,7 +272,7 @@ def _match_size(
         old, new = Point(move.ox, move.oy), Point(move.nx, move.ny)
         left = nothing if np.isnan(move.ox) else _cells_around(old, reach, side, lattice)
         entered = nothing if np.isnan(move.nx) else _cells_around(new, reach, side, lattice)
-        # The window of the old place has the pairs that had the object, the other those that now have it.
+        # The old place's window has the pairs that had the object, the new place's those that have it.
         one = _union(left, entered)
         both = _cells(one) <= _cells(left) + _cells(entered) and _cells(left) > 0 and _cells(entered) > 0
         if both:
@@ -296,5 +296,5 @@ def _cells(window: CellWindow) -> Int:
 
 @inlined
 def _union(a: CellWindow, b: CellWindow) -> CellWindow:
-    """Return the smallest window that has all cells of two."""
+    """Return the smallest window that contains all cells of two windows."""
     return CellWindow(min(a.left, b.left), max(a.right, b.right), min(a.bottom, b.bottom), max(a.top, b.top))

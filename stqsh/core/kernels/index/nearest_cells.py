@@ -1,7 +1,9 @@
 """A search for places near centres: places in the cells of a grid, nearest cells first.
 
-See SSTD section 6.2 (an SKQ takes the distance of its k-th initial result, which is never too short, as the
+See SSTD section 6.2 (an SKQ uses the distance of its k-th initial result, which is never too short, as the
 radius of a range query) and CheetahGIS section VI-A (the smallest circle of cells that holds k objects).
+Rings of cells are added until they hold enough places; the distance to the k-th of these is then an upper
+bound of the true distance. The cost depends on the places near a centre, not on all places.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ def build_place_grid(x: Array, y: Array, lattice: GridFrame) -> PlaceGrid:
 
 @kernel
 def _block(cells: PlaceGrid, x: Float, y: Float, ring: Int) -> tuple[Int, Int, Int, Int, Int]:
-    """Return the cells up to a ring around a place, as columns and rows, and their number of places."""
+    """Return the cells up to a ring around a place, as columns and rows, and the number of their places."""
     lattice = cells.lattice
     side = lattice.side
     column, row = band(x, lattice.x0, lattice.per_x, side), band(y, lattice.y0, lattice.per_y, side)
@@ -82,8 +84,8 @@ def _wanted_distance(cells: PlaceGrid, x: Float, y: Float, want: Int, planar: Fl
 def wanted_distances(cells: PlaceGrid, x: Array, y: Array, want: Array, planar: Flag) -> Array:
     """Return for each centre a distance within which there are at least `want` places, and few more.
 
-    The distance is infinite if there are fewer, and 0 if a centre is NaN. x and y are float64, want int64,
-    (n,) each.
+    The distance is infinite if there are fewer places, and 0 if a centre is NaN. x and y are float64 (n,),
+    and want is int64 (n,).
     """
     out = np.zeros(len(x), np.float64)
     for i in range(len(x)):

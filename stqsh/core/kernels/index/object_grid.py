@@ -1,8 +1,8 @@
 """Objects in the cells of a grid.
 
-The objects of a cell are in blocks, with their places side by side, so that scanning a cell reads memory in
-order: in linked lists of single objects, each access waited for memory. Links are numbers + 1, and 0 ends a
-list.
+The objects of a cell are stored in blocks, with their places side by side, so scanning a cell reads memory
+sequentially; with linked lists of single objects, each access waited for memory. Moving an object costs
+constant time: the cell's last object takes its seat. Links are numbers + 1, and 0 ends a list.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class ObjectGrid(NamedTuple):
     """Objects in their cells, with `blocks_for` blocks of `BLOCK` seats each.
 
     Attributes:
-        head: A cell's first block, int32 (cells,).
-        size: A cell's number of objects, int32 (cells,).
-        slot: The seat of each object + 1, int32 (objects,); 0 for one that is not present.
-        next: The cell's next block, or a free block's next free one, int32 (blocks,).
+        head: The first block of each cell, int32 (cells,).
+        size: The number of objects of each cell, int32 (cells,).
+        slot: The seat of each object + 1, int32 (objects,); 0 for an object that is not present.
+        next: The next block of the same cell, or for a free block the next free block, int32 (blocks,).
         owner: The object in each seat, int32 (seats,).
-        place: Its x and y, float64 (seats * 2,).
-        free: The first free block, and how many blocks have ever been used, int64 (2,).
+        place: The x and y of the object in each seat, float64 (seats * 2,).
+        free: The first free block, and the number of blocks that were ever used, int64 (2,).
     """
 
     head: Array
@@ -42,13 +42,13 @@ class ObjectGrid(NamedTuple):
 
 
 def blocks_for(objects: int, cells: int) -> int:
-    """Return how many blocks always suffice, as each cell may have one that is partly full."""
+    """Return how many blocks always suffice, because each cell may have one block that is partly full."""
     return objects // BLOCK + cells + 1
 
 
 @kernel
 def _free_seat(cells: ObjectGrid, cell: Int, seat: Int) -> None:
-    """Free a seat of a cell; the object in its last seat moves there."""
+    """Free a seat of a cell; the object in the cell's last seat moves to it."""
     left = cells.size[cell] - 1
     block = cells.head[cell] - 1
     last = block * BLOCK + left % BLOCK
@@ -64,7 +64,7 @@ def _free_seat(cells: ObjectGrid, cell: Int, seat: Int) -> None:
 
 @kernel
 def _new_seat(cells: ObjectGrid, cell: Int) -> Int:
-    """Return one more seat of a cell."""
+    """Return a new seat of a cell."""
     count = cells.size[cell]
     cells.size[cell] = count + 1
     if count % BLOCK == 0:
@@ -98,7 +98,7 @@ def place_object(cells: ObjectGrid, o: Int, x: Float, y: Float, lattice: GridFra
 
 @kernel
 def move_object(cells: ObjectGrid, o: Int, x: Float, y: Float, lattice: GridFrame) -> None:
-    """Call `place_object`; this is compiled once, for callers outside of inner loops."""
+    """Call `place_object`; it is compiled once, for callers outside of inner loops."""
     place_object(cells, o, x, y, lattice)
 
 
@@ -111,9 +111,9 @@ def fill_objects(cells: ObjectGrid, x: Array, y: Array, lattice: GridFrame) -> N
 
 @kernel
 def count_places(x: Array, y: Array, counted: Array, frame: GridFrame, counts: Array) -> None:
-    """Add the places that are marked in `counted`, bool (n,), to the counts of their cells.
+    """Add the places marked in `counted`, bool (n,), to the counts of their cells.
 
-    `counts` is int32 (side * side,). A place without coordinates (NaN) is in no cell.
+    `counts` is int32 (side * side,). A place with NaN coordinates is in no cell.
     """
     for i in range(len(counted)):
         if counted[i] and x[i] == x[i] and y[i] == y[i]:
@@ -122,9 +122,9 @@ def count_places(x: Array, y: Array, counted: Array, frame: GridFrame, counts: A
 
 @kernel
 def any_in_box(counts: Array, frame: GridFrame, box: Array) -> bool:
-    """Return whether a cell that a closed box touches has a count; `box` is x1, y1, x2, y2.
+    """Return whether any cell that a closed box touches has a count; `box` is x1, y1, x2, y2.
 
-    One with NaN may touch any.
+    A box with NaN may touch any cell.
     """
     if not (box[0] <= box[2] and box[1] <= box[3]):
         return True

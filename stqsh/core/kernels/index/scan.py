@@ -1,6 +1,6 @@
 """Scans over all objects of a slot, for snapshots: those in a box, and the nearest to a place.
 
-A million objects are a few tens of MB of contiguous memory: reading them costs a few milliseconds, less than
+A million objects are a few tens of MB of contiguous memory: reading them takes a few milliseconds, less than
 maintaining an index for occasional queries. Distances are expensive, so the search for the nearest computes
 them only within a box that shrinks as results are found (SSTD section 6.2: the radius of the k-th result so
 far bounds the rest).
@@ -19,27 +19,27 @@ from stqsh.core.kernels.index.static_rects import within
 from stqsh.core.kernels.jit import Float, Int, kernel
 
 _ROOM = 1024
-"""The least room for candidates of the nearest."""
+"""The minimum room for candidates of the nearest search."""
 
 _BLOCK = 4096
-"""Objects that are tested together in a loop without branches, which leaves few of them."""
+"""The number of objects that are tested together in a loop without branches; few of them remain."""
 
 _WORD = 8
-"""Objects whose marks are looked at together when they are listed."""
+"""The number of objects whose marks are read together when the objects are listed."""
 
 _ALL_MARKED = np.uint64(0x0101010101010101)
 
 EVER = np.iinfo(np.int64).min
-"""The `since` of records that never leave: no record is older, so times are not read."""
+"""The `since` of records that never expire: no record is older, so times are not read."""
 
 
 @kernel
 def _scan(stored: StoredArrays, since: int, box: Box, span: IndexRange, found: Array) -> Int:
-    """Put the objects of a span that are in a box into `found`, and return their number.
+    """Write the objects of a span that are in a box into `found`, and return their number.
 
-    Objects of a block are marked first, in a loop that works on several at once. Of marks, a word is looked
-    at: with a small box most words are zero, and without a box there is nothing but full ones. `found` has
-    room for a word more than the span.
+    A vectorised loop first marks the objects of a block. Then the marks are read word by word: with a small
+    box most words are zero, and without a box all words are full. `found` has room for one word more than the
+    span.
     """
     x1, y1, x2, y2 = box
     xs, ys, ts, known, always = stored.x, stored.y, stored.ts, stored.known, since == EVER
@@ -68,7 +68,7 @@ def _scan(stored: StoredArrays, since: int, box: Box, span: IndexRange, found: A
 
 @kernel
 def in_box(stored: StoredArrays, since: int, box: Array) -> Array:
-    """Return the objects in a closed box with a record not older than `since` (µs); int32, ascending.
+    """Return the objects in a closed box whose record is not older than `since` (µs); int32, ascending.
 
     `box` is x1, y1, x2, y2, float64 (4,). An object without a location is in no box.
     """
@@ -95,9 +95,10 @@ def count_in_box(stored: StoredArrays, since: int, box: Array) -> Int:
 
 @kernel
 def nearest(stored: StoredArrays, since: int, place: Point, k: int, planar: bool) -> Array:
-    """Return the k present objects nearest to a place, and all others at the distance of the k-th.
+    """Return the k present objects nearest to a place, and all other objects at the distance of the k-th.
 
-    `since` is as in `in_box`. The result is int32 (n,), unordered; n >= k unless there are fewer objects.
+    `since` is as in `in_box`. The result is int32 (n,), unordered; n >= k unless there are fewer than k
+    objects.
     """
     room = max(4 * k, _ROOM)
     found, far = np.empty(room, np.int32), np.empty(room, np.float64)
@@ -124,7 +125,7 @@ def nearest(stored: StoredArrays, since: int, place: Point, k: int, planar: bool
 
 @kernel
 def _keep(found: Array, far: Array, used: Int, bound: Float) -> Int:
-    """Keep those of the first `used` that are not farther than the bound; return their number."""
+    """Keep those of the first `used` objects that are not farther than the bound; return their number."""
     k = 0
     for i in range(used):
         if far[i] <= bound:

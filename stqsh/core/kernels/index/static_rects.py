@@ -1,10 +1,11 @@
 """Static rectangles in grids (SOLE section 5.3); `stqsh.core.kernels.join.static_join` joins them.
 
-Rectangles are listed in every cell that they touch, with their corners in place, so that an event reads two
-contiguous pieces of memory: the lists of the cell it leaves and of the cell it enters. A rectangle that would
-be in too many lists is in a coarser grid, of cells four times as wide, or a coarser one still: however sizes
-differ, a list is about as long as the number of rectangles that hold a place in its cell. Points outside a
-grid belong to its border cells, as do rectangles, so answers never depend on the grid's position.
+Rectangles are listed in every cell that they touch, with their corners in the list, so an event reads two
+contiguous pieces of memory: the lists of the cell that it leaves and of the cell that it enters. A rectangle
+that would be in too many lists is in a coarser grid, whose cells are four times as wide, or in an even
+coarser one. So a list is about as long as the number of rectangles that contain a place in its cell, however
+sizes differ. Points and rectangles outside a grid belong to its border cells, so answers never depend on the
+grid's position.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from stqsh.core.kernels.geometry.shapes import CellWindow, IndexRange
 from stqsh.core.kernels.jit import Flag, Float, Int, inlined, kernel
 
 WAS, IS = 1, 2
-"""The flags of a pair: the object was in the region before the event, and is in it after."""
+"""The flags of a pair: the object was in the region before the event, and is in the region after it."""
 
 
 class GridFrame(NamedTuple):
@@ -33,13 +34,13 @@ class GridFrame(NamedTuple):
 
 
 class RectGrid(NamedTuple):
-    """The lists of the cells of a grid and of the coarser ones above it, see `coarser`.
+    """The lists of the cells of a grid and of the coarser grids above it, see `coarser`.
 
     Attributes:
         start: int32 (cells + 1,): the entries of cell c are start[c] .. start[c + 1]; the cells of each grid
-            follow those of the finer one.
-        whole: int32 (cells,): from here on a cell's entries are rectangles that hold all of it and have no
-            condition.
+            follow those of the next finer grid.
+        whole: int32 (cells,): from this position on, a cell's entries are rectangles that contain the whole
+            cell and have no condition.
         rects: x1, y1, x2, y2, float64 (4, entries).
         tag: Twice the query's position, plus 1 if the query has a condition, int32 (entries,).
     """
@@ -73,7 +74,7 @@ class ListedRects(NamedTuple):
 
 
 class EventMove(NamedTuple):
-    """An event's number, and where its object was and is; NaN while it is not present."""
+    """An event's number, and its object's place before and after it; NaN while the object is not present."""
 
     event: Int
     ox: Float
@@ -83,7 +84,7 @@ class EventMove(NamedTuple):
 
 
 class WantedPairs(NamedTuple):
-    """Which pairs `scan` appends: those that had the object, and those that now have it."""
+    """The pairs that `scan` appends: those that had the object, and those that have it now."""
 
     leaving: Flag
     entering: Flag
@@ -100,7 +101,7 @@ class PairRoom(NamedTuple):
 
 @kernel
 def band(value: Float, low: Float, scale: Float, side: Int) -> Int:
-    """Return the column (or row) of a coordinate, always inside the grid; monotone in the value."""
+    """Return the column (or row) of a coordinate, always inside the grid; it is monotone in the value."""
     return np.int64(min(max((value - low) * scale, 0.0), side - 1.0))
 
 
@@ -125,7 +126,7 @@ def cover(rect: Array, lattice: GridFrame) -> CellWindow:
 
 @kernel
 def coarser(lattice: GridFrame, times: Int) -> GridFrame:
-    """Return the grid whose cells are wider by 4 ** times; the coarsest one has a single cell."""
+    """Return the grid whose cells are `4 ** times` times as wide; the coarsest grid has a single cell."""
     side = max(1, lattice.side >> (2 * times))
     share = side / lattice.side
     return GridFrame(lattice.x0, lattice.y0, lattice.per_x * share, lattice.per_y * share, side)
@@ -133,7 +134,7 @@ def coarser(lattice: GridFrame, times: Int) -> GridFrame:
 
 @kernel
 def count_grids(lattice: GridFrame) -> Int:
-    """Count the grids, from the finest to that of a single cell."""
+    """Count the grids, from the finest grid to that of a single cell."""
     count = 1
     while lattice.side >> (2 * (count - 1)) > 1:
         count += 1
@@ -142,7 +143,7 @@ def count_grids(lattice: GridFrame) -> Int:
 
 @kernel
 def _grid_of(rect: Array, lattice: GridFrame, large: Int) -> tuple[Int, GridFrame, CellWindow]:
-    """Choose the finest grid in which a rectangle touches at most `large` cells, or else the coarsest.
+    """Choose the finest grid in which a rectangle touches at most `large` cells, or else the coarsest grid.
 
     Returns:
         The number of the grid's first cell, the grid, and the cells that the rectangle touches there.
@@ -160,7 +161,7 @@ def _grid_of(rect: Array, lattice: GridFrame, large: Int) -> tuple[Int, GridFram
 
 @kernel
 def _cells_above(lattice: GridFrame) -> Int:
-    """Count the cells of a grid and of the coarser ones."""
+    """Count the cells of a grid and of all coarser grids."""
     cells = np.int64(0)
     for times in range(count_grids(lattice)):
         cells += coarser(lattice, times).side ** 2
@@ -169,9 +170,9 @@ def _cells_above(lattice: GridFrame) -> Int:
 
 @kernel
 def _holds(window: CellWindow, column: Int, row: Int) -> Flag:
-    """Return whether a rectangle that touches these cells holds all of a cell.
+    """Return whether a rectangle that touches these cells contains all of a cell.
 
-    As `band` is monotone, this is so if the cell is in no band of one of the rectangle's sides.
+    Because `band` is monotone, it does if the cell is in no band of one of the rectangle's sides.
     """
     columns = (window.left < column) & (column < window.right)
     return columns & (window.bottom < row) & (row < window.top)
@@ -179,7 +180,7 @@ def _holds(window: CellWindow, column: Int, row: Int) -> Flag:
 
 @kernel
 def _count_entries(rects: Array, tag: Array, lattice: GridFrame, large: int) -> tuple[Array, Array]:
-    """Count the entries of each cell, those that are not `whole` and those that are; int32 (cells,)."""
+    """Count the entries of each cell: those that are not `whole`, and those that are; int32 (cells,) each."""
     partly, wholly = np.zeros(_cells_above(lattice), np.int32), np.zeros(_cells_above(lattice), np.int32)
     for q in range(len(rects)):
         if np.isnan(rects[q, 0]):
@@ -200,15 +201,15 @@ def build_rect_grid(rects: Array, tag: Array, lattice: GridFrame, large: int) ->
     """List rectangles in the cells that they touch.
 
     Args:
-        rects: float64 (n, 4); one with NaN is nowhere.
+        rects: float64 (n, 4); a rectangle with NaN is in no cell.
         tag: int32 (n,), see `RectGrid`.
         lattice: The finest grid.
-        large: A rectangle that touches more cells than this goes to a coarser grid.
+        large: A rectangle that touches more cells than this is listed in a coarser grid.
     """
     partly, wholly = _count_entries(rects, tag, lattice, large)
     ends = np.cumsum(partly + wholly).astype(np.int32)
     entries = ends[-1]
-    # Each part is filled backwards, so the position of its end becomes that of its start.
+    # Each part is filled backwards, so its end position becomes its start position.
     start, whole = np.append(ends - wholly, entries).astype(np.int32), ends
     out_rects, out_tag = np.empty((4, entries), np.float64), np.empty(entries, np.int32)
     for q in range(len(rects)):
@@ -228,10 +229,10 @@ def build_rect_grid(rects: Array, tag: Array, lattice: GridFrame, large: int) ->
 
 @kernel
 def within(x: Float, y: Float, x1: Float, y1: Float, x2: Float, y2: Float) -> Flag:
-    """Return whether a point is in a closed rectangle; NaN never is.
+    """Return whether a point is in a closed rectangle; False for NaN.
 
-    All four comparisons are made, as a mispredicted branch costs more than they do. The corners are numbers,
-    as an array argument costs two atomic operations per call.
+    All four comparisons are made, because a mispredicted branch costs more. The corners are numbers, because
+    an array argument costs two atomic operations per call.
     """
     return (x1 <= x) & (x <= x2) & (y1 <= y) & (y <= y2)
 
@@ -240,18 +241,18 @@ def within(x: Float, y: Float, x1: Float, y1: Float, x2: Float, y2: Float) -> Fl
 def scan(
     lists: ListedRects, span: IndexRange, move: EventMove, wanted: WantedPairs, out: PairRoom, used: Int
 ) -> Int:
-    """Append the pairs that some entries of lists form with an event, and return the number of pairs.
+    """Append the pairs that entries of lists form with an event, and return the number of pairs.
 
-    The first loop only compares neighbours in memory, so that a processor makes several comparisons at once;
-    the second one does not branch. Indices are unsigned, which spares numba a test of their sign.
+    The first loop only compares neighbours in memory, so the processor makes several comparisons at once. The
+    second loop has no branches. Indices are unsigned, which avoids a test of their sign in numba.
 
     Args:
-        lists: The entries; `out.found` has space for as many as `span` has.
+        lists: The entries; `out.found` has space for as many entries as `span`.
         span: The entries to test.
         move: The event.
         wanted: The pairs to append.
         out: Where to append them.
-        used: The number of pairs before.
+        used: The number of pairs so far.
     """
     rects, tags = lists.rects, lists.tag
     events, queries, flags, found = out.event, out.query, out.flags, out.found
@@ -273,7 +274,7 @@ def scan(
 
 @kernel
 def longer(array: Array, used: Int, more: Int) -> Array:
-    """Copy the first `used` elements to an array with space for `more`, and for as many again."""
+    """Copy the first `used` elements to an array with space for `more` elements, and for as many again."""
     out = np.empty(2 * (used + more), array.dtype)
     out[:used] = array[:used]
     return out
@@ -281,7 +282,7 @@ def longer(array: Array, used: Int, more: Int) -> Array:
 
 @kernel
 def resize_pairs(pairs: CandidatePairs, used: Int, room: Int) -> CandidatePairs:
-    """Copy the first `used` pairs to arrays with space for `room`."""
+    """Copy the first `used` pairs to arrays with space for `room` pairs."""
     event, query = np.empty(room, np.int32), np.empty(room, np.int32)
     flags = np.empty(room, np.uint8)
     event[:used], query[:used], flags[:used] = pairs.event[:used], pairs.query[:used], pairs.flags[:used]

@@ -2,12 +2,11 @@
 
 A query is indexed under one of its terms, in the cells that its box touches. Every tree begins as one list
 for all places, and a list that grows too long is split among four children, cell by cell. So trees are deep
-only where many queries are close together under one term, and a box that is too large for the children stays
-with the parent, in a separate list. FAST's pyramid has the terms within its cells; here each term has its own
-pyramid, so that a probe finds it by the term's code and never hashes.
+only where many queries are close together under one term. A box that is too large for the children stays at
+the parent, in a separate list. FAST's pyramid has the terms within its cells; here each term has its own
+pyramid, so a probe finds it by the term's code and never hashes. A probe visits at most ten nodes of a tree.
 
-Points outside the grid belong to its border cells, as do boxes, so answers never depend on the grid's
-position.
+Points and boxes outside the grid belong to its border cells, so answers never depend on the grid's position.
 """
 
 from __future__ import annotations
@@ -25,35 +24,36 @@ DEPTH = 9
 """Levels below the root; the finest has 512 x 512 cells."""
 
 LONGEST = 8
-"""A list of boxes that may go further down is split when it would outgrow this. With 10 thousand to 1 million
-queries, 16 costs a tenth of the events per second and saves a tenth of the memory, 32 twice that."""
+"""A list of boxes that may go further down is split when it would exceed this length. With 10 thousand to 1
+million queries, 16 costs a tenth of the events per second and saves a tenth of the memory; 32 twice that."""
 
 SPLIT_ROOM = 256
-"""The most entries that a split needs: a child may get what its parent had and, as splits do not cascade, one
-for each level, 17 in all, for which it needs blocks of 1, 2, … 32 entries."""
+"""The most entries that a split needs. Splits do not cascade, so a child may get what its parent had and one
+entry for each level, 17 in all, for which it needs blocks of 1, 2, … 32 entries."""
 
 STAY, DOWN, CHILD, WIDTH = 0, 3, 6, 8
-"""The columns of a node. STAY and DOWN: the start, length and capacity (a power of two, -1 for none) of its
-lists of boxes that stay here, and of boxes that may go further down. CHILD: the first of its four children,
-0 for none."""
+"""The columns of a node. STAY and DOWN are the start, length and capacity (a power of two, -1 for none) of
+two lists: the boxes that stay here, and the boxes that may go further down. CHILD is the first of the four
+children, 0 for none."""
 
 CHECKED, ANY, MORE, SHIFT = 1, 2, 4, 3
 """The bits of a tag, see `TermQuadtrees`."""
 
 
 class TermQuadtrees(NamedTuple):
-    """The trees, and the pool of their lists' entries.
+    """The trees, and the pool of entries for their lists.
 
     Attributes:
         root: The root of each term's tree, int32 (terms,); 0 for none.
         nodes: int32 (nodes, WIDTH).
         boxes: x1, y1, x2, y2, float64 (entries, 4).
-        rest: int32 (entries, 2): terms that must be present beside the tree's own, or the own one again; for
-            a query that asks for any of its terms those before it, which must be absent, or -1.
-        tag: The query's row << SHIFT, int32 (entries,), and the bits CHECKED (pairs that stay are wanted
-            too), ANY (one term is enough) and MORE (not all terms fit in `rest`).
-        used: int64 (2 + 32,): nodes and entries in use, and the head + 1 of a chain, by `tag`, of free blocks
-            of each power of two.
+        rest: int32 (entries, 2). For a query that asks for all of its terms: other terms that must be
+            present, or the tree's own term again. For a query that asks for any of them: the terms before the
+            tree's own, which must be absent, or -1.
+        tag: int32 (entries,): the query's row << SHIFT, and the bits CHECKED (pairs that stay are wanted,
+            too), ANY (one term is enough) and MORE (`rest` does not hold all terms).
+        used: int64 (2 + 32,): the numbers of nodes and entries in use; then for each power of two the head +
+            1 of a chain of free blocks, linked by `tag`.
     """
 
     root: Array
@@ -65,7 +65,7 @@ class TermQuadtrees(NamedTuple):
 
 
 class TermEntry(NamedTuple):
-    """An entry to insert, see `TermQuadtrees`; `rest` is in two fields."""
+    """An entry to insert, see `TermQuadtrees`; `rest` is split into two fields."""
 
     box: Box
     first: Int
@@ -74,7 +74,7 @@ class TermEntry(NamedTuple):
 
 
 class CellCover(NamedTuple):
-    """The finest cells that a box touches, and the deepest level that it may reach."""
+    """The finest cells that a box touches, and the deepest level for the box."""
 
     left: Int
     right: Int
@@ -94,9 +94,10 @@ class NodeCell(NamedTuple):
 
 @kernel
 def cover_cells(box: Box, lattice: GridFrame) -> CellCover:
-    """Return the finest cells that a box touches, and how deep it may go.
+    """Return the finest cells that a box touches, and the deepest level for the box.
 
-    That is the finest level whose cells are not smaller than the box, so that it touches at most four.
+    That is the finest level whose cells are not smaller than the box, so the box touches at most four of
+    them.
     """
     x1, y1, x2, y2 = box
     (c1, r1), (c2, r2) = finest_cell(x1, y1, lattice), finest_cell(x2, y2, lattice)
@@ -115,7 +116,7 @@ def finest_cell(x: Float, y: Float, lattice: GridFrame) -> tuple[Int, Int]:
 
 @kernel
 def child_at(child: Int, column: Int, row: Int) -> Int:
-    """Return the child at a column and row of its level, 0 if there are no children."""
+    """Return the child at a column and row of its level; 0 if there are no children."""
     return np.int64(child) + 2 * (row & 1) + (column & 1) if child else np.int64(0)
 
 
@@ -167,7 +168,7 @@ def copy_entry(forest: TermQuadtrees, source: Int, target: Int) -> None:
 
 @kernel
 def growth(forest: TermQuadtrees, node: Int, kind: Int) -> Int:
-    """Return how many more entries the pool may need for one more in a list."""
+    """Return how many more entries the pool may need if a list grows by one entry."""
     count, power = forest.nodes[node, kind + 1], forest.nodes[node, kind + 2]
     if kind == DOWN and count >= LONGEST:
         return np.int64(SPLIT_ROOM)
@@ -176,7 +177,7 @@ def growth(forest: TermQuadtrees, node: Int, kind: Int) -> Int:
 
 @kernel
 def _new_entry(forest: TermQuadtrees, node: Int, kind: Int) -> Int:
-    """Return the position of a new entry at the end of a list, which moves if it is full."""
+    """Return the position of a new entry at the end of a list; the list moves if it is full."""
     begin, count, power = (
         forest.nodes[node, kind],
         forest.nodes[node, kind + 1],
@@ -206,7 +207,7 @@ def _append(forest: TermQuadtrees, node: Int, kind: Int, post: TermEntry) -> Non
 
 @kernel
 def _push_down(forest: TermQuadtrees, cell: NodeCell, post: TermEntry, lattice: GridFrame) -> None:
-    """Append an entry to those children of a node that it touches."""
+    """Append an entry to the children of a node that the entry touches."""
     node, level, column, row = cell
     cover, child = cover_cells(post.box, lattice), forest.nodes[node, CHILD]
     for quarter in range(4):
@@ -216,7 +217,7 @@ def _push_down(forest: TermQuadtrees, cell: NodeCell, post: TermEntry, lattice: 
 
 @kernel
 def _split(forest: TermQuadtrees, cell: NodeCell, lattice: GridFrame) -> None:
-    """Add four children to a node, and move its list of boxes that may go down to them."""
+    """Add four children to a node, and move its list of boxes that may go further down to them."""
     node = cell.node
     child = new_nodes(forest, 4)
     begin, count, power = forest.nodes[node, DOWN], forest.nodes[node, DOWN + 1], forest.nodes[node, DOWN + 2]
@@ -240,10 +241,10 @@ def find_nodes(forest: TermQuadtrees, root: Int, cover: CellCover, out: Array) -
         out: int64 (>= 4 * DEPTH, 4), filled with rows of `NodeCell`.
 
     Returns:
-        The number of nodes, at most four, and how many entries the pool may need.
+        The number of nodes, at most four, and the number of entries that the pool may need.
     """
     found, needed, top = 0, np.int64(0), 1
-    # The first four rows of `out` hold the nodes found; those still to visit follow.
+    # The first four rows of `out` hold the nodes that were found; the nodes still to visit follow.
     stack = out[4:]
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = root, 0, 0, 0
     while top:
@@ -267,7 +268,7 @@ def find_nodes(forest: TermQuadtrees, root: Int, cover: CellCover, out: Array) -
 def insert_entry(
     forest: TermQuadtrees, where: Array, post: TermEntry, deepest: Int, lattice: GridFrame
 ) -> None:
-    """Insert an entry into the lists of the nodes that `find_nodes` found; the pool has space for it."""
+    """Insert an entry into the lists of the nodes from `find_nodes`; the pool has space for it."""
     for i in range(len(where)):
         node, level, column, row = where[i, 0], where[i, 1], where[i, 2], where[i, 3]
         kind = DOWN if deepest > level else STAY

@@ -1,4 +1,9 @@
-"""Keyword queries in the quadtrees of their terms: insertion, and the join with events."""
+"""Keyword queries in the quadtrees of their terms: insertion, and the join with events.
+
+The trees follow Tornado section 3.2 (FAST), see `stqsh.core.kernels.index.term_quadtrees`. A query is indexed
+under its rarest term, so an event meets few queries whose other terms it lacks. Each pair is found once. An
+event costs one walk for each of its terms that some query is indexed under.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +47,9 @@ class AskedTerms(NamedTuple):
     Attributes:
         start: int32 (rows + 1,).
         terms: int32, those of row i from start[i] to start[i + 1], ascending.
-        every: Whether all of them are required, bool.
+        every: Whether all terms of a query are required, bool.
         box: float64 (rows, 4), NaN for a query that is not indexed now.
-        checked: Whether pairs that stay are wanted too, bool.
+        checked: Whether pairs that stay are wanted, too, bool.
         filed_under: The term under which a query is indexed, int32; -1 for none or several.
     """
 
@@ -58,7 +63,7 @@ class AskedTerms(NamedTuple):
 
 @kernel
 def rarest(asked: AskedTerms, row: Int, rarity: Array) -> Int:
-    """Return the position among all terms of a query's rarest term; the first of equal ones."""
+    """Return the position of a query's rarest term among all terms; of equally rare terms, the first."""
     best = np.int64(asked.start[row])
     for k in range(best + 1, asked.start[row + 1]):
         if rarity[asked.terms[k]] < rarity[asked.terms[best]]:
@@ -68,7 +73,7 @@ def rarest(asked: AskedTerms, row: Int, rarity: Array) -> Int:
 
 @kernel
 def index_drift(asked: AskedTerms, rarity: Array) -> tuple[Int, Int]:
-    """Return how often events have the terms under which queries are indexed, and their rarest terms."""
+    """Return how often events have the terms that queries are indexed under, and their rarest terms."""
     have, best = np.int64(0), np.int64(0)
     for row in range(len(asked.every)):
         if asked.filed_under[row] >= 0:
@@ -81,8 +86,8 @@ def index_drift(asked: AskedTerms, rarity: Array) -> tuple[Int, Int]:
 def _make_entry(asked: AskedTerms, row: Int, at: Int) -> TermEntry:
     """Return a query's entry under the term at a position among all terms.
 
-    An event with several terms of a query that asks for any finds several entries. Only the one under the
-    first term counts, so an entry holds the terms before its own, which must be absent.
+    If a query asks for any of its terms, an event with several of them finds several entries. Only the entry
+    under the first term counts, so an entry holds the terms before its own, which must be absent.
     """
     none = np.int64(asked.terms[at] if asked.every[row] else -1)
     first, second, left = none, none, 0
@@ -103,18 +108,18 @@ def _make_entry(asked: AskedTerms, row: Int, at: Int) -> TermEntry:
 def insert_queries(
     forest: TermQuadtrees, asked: AskedTerms, rows: Array, rarity: Array, lattice: GridFrame, done: Array
 ) -> bool:
-    """Insert queries under their rarest term, or under each one if any is enough.
+    """Insert queries under their rarest term, or under each term if any is enough.
 
     Args:
         forest: The trees.
         asked: The queries.
         rows: The queries to insert, int64 (n,).
-        rarity: How often a term is in events, int64 (terms,).
+        rarity: How often events have each term, int64 (terms,).
         lattice: The finest cells.
-        done: The number of rows inserted, and of entries of the next one, int64 (2,); updated.
+        done: The number of rows inserted, and of entries inserted for the next row, int64 (2,); updated.
 
     Returns:
-        False if the trees' arrays are full: enlarge them and call again.
+        False if the trees' arrays are full; then enlarge them and call again.
     """
     where = np.zeros((4 * DEPTH + 12, 4), np.int64)
     while done[0] < len(rows):
@@ -143,10 +148,10 @@ def insert_queries(
 
 @kernel
 def renumber_queries(forest: TermQuadtrees, row: Array) -> Int:
-    """Give each query's entries its new row, int64 (rows,), or remove them if it is -1.
+    """Replace each query's row in its entries by `row`, int64 (rows,); remove the entries if it is -1.
 
     Returns:
-        The number of entries left.
+        The number of remaining entries.
     """
     left = np.int64(0)
     for node in range(1, forest.used[0]):
@@ -195,8 +200,8 @@ class _ProbeSides(NamedTuple):
 def join(events: Transitions, old_text: Array, new_text: Array, trees: KeywordTrees) -> CandidatePairs:
     """Find the pairs of events and queries where an object begins or ceases to satisfy box and terms.
 
-    For checked queries they include pairs where it continues to. Each pair appears once: WAS says that box
-    and terms matched before, IS that they match after.
+    For checked queries, pairs where it continues to satisfy them are included. Each pair appears once: WAS
+    means that box and terms matched before the event, IS that they match after it.
 
     Args:
         events: Transitions (n,).
@@ -207,7 +212,7 @@ def join(events: Transitions, old_text: Array, new_text: Array, trees: KeywordTr
     old, new = EventSide(events.ox, events.oy, old_text), EventSide(events.nx, events.ny, new_text)
     pairs = CandidatePairs(np.empty(1024, np.int32), np.empty(1024, np.int32), np.empty(1024, np.uint8))
     used = np.int64(0)
-    # The last mark is that of -1, no term, and is never set.
+    # The last mark belongs to -1, which is no term, and is never set.
     marks = np.full((2, len(trees.forest.root) + 1), -1, np.int32)
     for sides in (_ProbeSides(old, new, WAS), _ProbeSides(new, old, IS)):
         marks[:] = -1
@@ -224,10 +229,10 @@ def join(events: Transitions, old_text: Array, new_text: Array, trees: KeywordTr
 def _probe(
     sides: _ProbeSides, trees: KeywordTrees, marks: Array, pairs: CandidatePairs, first: Int, used: Int
 ) -> tuple[Int, Int]:
-    """Append what one side of the events finds, except what the other side found before.
+    """Append the pairs of one side of the events, except pairs that the other side has found before.
 
-    Arrays are local variables: taking one out of a structure, or passing one to a kernel, costs as much as
-    testing several boxes.
+    Arrays are bound to local names, because reading one from a structure, or passing one to a kernel, costs
+    as much as testing several boxes.
 
     Args:
         sides: The side to probe, and the other one.
@@ -235,7 +240,7 @@ def _probe(
         marks: Space for the terms of both sides, int32 (2, terms + 1).
         pairs: Where to append pairs.
         first: The event to begin with.
-        used: The number of pairs before.
+        used: The number of pairs so far.
 
     Returns:
         The first event whose pairs did not fit, and the number of pairs.
@@ -310,14 +315,14 @@ def _has(asked: AskedTerms, row: Int, marks: Array, stamp: Int) -> Flag:
 def clear_without_terms(
     pairs: CandidatePairs, sides: tuple[Array, Array], spans: TermSpans, asked: AskedTerms, row: Array
 ) -> None:
-    """Clear WAS and IS of pairs where the text before or after the event lacks the terms of the query.
+    """Clear WAS and IS of pairs where the text before or after the event lacks the query's terms.
 
     Args:
         pairs: Pairs of events and queries; their flags are changed.
         sides: The texts before and after each event, rows of the spans, int32 (n,); -1 for NULL.
         spans: The terms of texts.
         asked: The terms that queries ask for.
-        row: The row of each query in `asked`, int32 (queries,); -1 for one that asks for none.
+        row: The row of each query in `asked`, int32 (queries,); -1 for a query that asks for no terms.
     """
     events, queries, flags = pairs.event, pairs.query, pairs.flags
     old, new = sides

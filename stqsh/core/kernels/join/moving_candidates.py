@@ -1,4 +1,9 @@
-"""Candidate pairs of the moving join: objects met by regions that move, and regions outside the index."""
+"""Candidate pairs of the moving join: objects that moving regions meet, and regions outside the index.
+
+A region that moves is compared with the cells it touches before and after, and cells inside both boxes are
+skipped (SOLE section 5.3, Algorithm 4). Events of a step are sorted by cell if regions move. So costs depend
+on the objects near moving regions and on the events of the step.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +35,14 @@ _EVENTS_A_CELL = 2
 
 
 class EventsByCell(NamedTuple):
-    """The events of a step by the cell of one of their places, without those that lack it.
+    """The events of a step, sorted by the cell of one of their places, without events that lack this place.
 
     Attributes:
         grid: The cells.
         start: int32 (cells + 1,): the events of cell c are start[c] .. start[c + 1].
         event: int32 (n,).
-        x, y: This place, float64 (n,).
-        other_x, other_y: The other place, float64 (n,).
+        x, y: The place that is sorted by, float64 (n,).
+        other_x, other_y: The event's other place, float64 (n,).
     """
 
     grid: GridFrame
@@ -51,7 +56,7 @@ class EventsByCell(NamedTuple):
 
 @kernel
 def _events_by_cell(events: Transitions, span: IndexRange, lattice: GridFrame, leaving: Flag) -> EventsByCell:
-    """Sort events by the cell that they leave, or else enter."""
+    """Sort events by the cell that they leave if `leaving`, else by the cell that they enter."""
     count, times = span.end - span.begin, 0
     while (lattice.side >> (2 * times)) > 1 and (lattice.side >> (2 * times)) ** 2 * _EVENTS_A_CELL > count:
         times += 1
@@ -83,9 +88,9 @@ def _events_by_cell(events: Transitions, span: IndexRange, lattice: GridFrame, l
 def match_moved(
     events: Transitions, span: IndexRange, moving: Array, movers: MovingQueries, lattice: GridFrame
 ) -> MoverPairs:
-    """Find the pairs of a step's events and regions that move in it where the object was or is in the box.
+    """Find the pairs of events and regions that move in a step where the object was or is in the box.
 
-    Objects that were in it are found by the cells that they leave, the others by those that they enter.
+    Objects that were in the box are found by the cells that they leave, others by the cells that they enter.
     """
     event, mover, flags = np.empty(256, np.int32), np.empty(256, np.int32), np.empty(256, np.uint8)
     used = np.int64(0)
@@ -120,7 +125,7 @@ def match_moved(
 def match_unindexed(
     events: Transitions, span: IndexRange, grid: MovingBoxGrid, movers: MovingQueries
 ) -> MoverPairs:
-    """Match events with unindexed regions that do not move now, as `match_indexed` does with the others."""
+    """Match events with unindexed regions that do not move in this step, as `match_indexed` does."""
     event, mover, flags = np.empty(256, np.int32), np.empty(256, np.int32), np.empty(256, np.uint8)
     used, now, unindexed = np.int64(0), movers.now, grid.unindexed[: grid.counters[0]]
     for e in range(span.begin, span.end):
@@ -139,7 +144,7 @@ def match_unindexed(
 
 
 class MoverShape(NamedTuple):
-    """What decides within the box of a region: a circle's radius, or -1; a rectangle's width, or -1."""
+    """The test within the box of a region: a circle's radius, or -1; a rectangle's width, or -1."""
 
     radius: Float
     width: Float
@@ -147,13 +152,13 @@ class MoverShape(NamedTuple):
 
 @kernel
 def shape_of(m: Int, movers: MovingQueries) -> MoverShape:
-    """Return the shape of a region; the box of an extended rectangle decides by itself."""
+    """Return the shape of a region; the box of an extended rectangle needs no further test."""
     return MoverShape(movers.radius[m], -1.0 if movers.reach[m] > 0 else movers.xdist[m])
 
 
 @kernel
 def has_exact_shape(shape: MoverShape, box: Array) -> Flag:
-    """Return whether a region, a row of `MovingQueries`, is less than its box."""
+    """Return whether a region, a row of `MovingQueries`, is smaller than its box."""
     return shape.radius >= 0 or (box[0] == -np.inf and shape.width >= 0)
 
 
@@ -175,11 +180,11 @@ class RegionChange(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """Which objects `_scan_cells` looks for, and where.
+    """The objects that `_scan_cells` searches for, and the cells to search.
 
     Attributes:
         window: The cells.
-        inner: Cells between whose first and last all objects are in both boxes, which are skipped.
+        inner: Cells to skip: between the first and last of these, all objects are in both boxes.
         leaving: Whether to find objects that the region loses.
         entering: Whether to find objects that it gains.
     """
@@ -191,7 +196,7 @@ class Scan(NamedTuple):
 
 
 class FoundObjects(NamedTuple):
-    """Objects that a region gains or loses, int64, and how many: twice the object, plus 1 if it is in now."""
+    """Objects that a region gains or loses (int64: 2 * object, plus 1 if inside now), and their number."""
 
     found: Array
     used: Int
@@ -201,7 +206,7 @@ class FoundObjects(NamedTuple):
 def changed_objects(
     m: Int, movers: MovingQueries, cells: ObjectGrid, lattice: GridFrame, planar: Flag, room: Array
 ) -> FoundObjects:
-    """Find the objects that are in a region before or after its move, but not both; `room` may grow."""
+    """Find the objects that are in a region either before or after its move; `room` may grow."""
     region = RegionChange(movers.past[m], movers.now[m], shape_of(m, movers), planar)
     out = FoundObjects(room, np.int64(0))
     was, there = not np.isnan(region.past[0]), not np.isnan(region.now[0])

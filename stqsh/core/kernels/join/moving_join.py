@@ -1,8 +1,8 @@
 """The join of objects with regions that move with focal objects, step by step.
 
-SOLE section 5.3: objects that have an event are found by the regions around the place they leave and the
-place they enter (Algorithm 2), all other objects through the cells of the regions that move (Algorithm 4). So
-the cost depends on what is near, and steps without events cost nothing.
+SOLE section 5.3: objects with an event are found by the regions around the place that they leave and the
+place that they enter (Algorithm 2); all other objects are found through the cells of the regions that move
+(Algorithm 4). So the cost depends on the objects and regions nearby, and steps without events cost nothing.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ class BatchObjectCells(NamedTuple):
 
     Attributes:
         cells: Their cells.
-        version: An object's current version.
-        acted: The last step in which it had an event, counted within the batch.
-        unchanged: Its position among `UnchangedObjects`, if it has one.
+        version: The current version of each object.
+        acted: The last step in which each object had an event, counted within the batch.
+        unchanged: The position of each object among `UnchangedObjects`, if it has one.
     """
 
     cells: ObjectGrid
@@ -82,7 +82,7 @@ class BatchObjectCells(NamedTuple):
 
 
 class UnchangedObjects(NamedTuple):
-    """Objects without an event in a step that a region gained or lost, once for each step.
+    """Objects without an event in a step that a region gained or lost, once per step.
 
     Attributes:
         step: int64 (n,).
@@ -96,7 +96,7 @@ class UnchangedObjects(NamedTuple):
 
 
 class JoinState(NamedTuple):
-    """The state kept between steps: the regions' index, the objects, and space for moving regions."""
+    """The state between steps: the regions' index, the objects, and space for moving regions."""
 
     boxes: MovingBoxGrid
     objects: BatchObjectCells
@@ -113,9 +113,9 @@ class JoinStep(NamedTuple):
 
 
 class JoinOutput(NamedTuple):
-    """Pairs and unchanged objects found so far, and how many there are of each.
+    """The pairs and unchanged objects found so far, and the number of each.
 
-    An event of a pair is a position among the events, or -1 - i for the unchanged object i.
+    The event of a pair is a position among the events, or -1 - i for unchanged object i.
     """
 
     pairs: CandidatePairs
@@ -126,7 +126,7 @@ class JoinOutput(NamedTuple):
 
 @kernel
 def by_focal(focal: Array, count: Int) -> tuple[Array, Array]:
-    """Return `start` and `member` of `MovingQueries` from focal objects 0 .. count - 1, int32 (m,)."""
+    """Return `start` and `member` of `MovingQueries` for focal objects 0 .. count - 1, from int32 (m,)."""
     start, member = np.zeros(count + 1, np.int32), np.empty(len(focal), np.int32)
     for m in range(len(focal)):
         start[focal[m]] += 1
@@ -140,7 +140,7 @@ def by_focal(focal: Array, count: Int) -> tuple[Array, Array]:
 
 @kernel
 def begin_join(movers: MovingQueries, cells: ObjectGrid, lattice: GridFrame) -> JoinState:
-    """Return the state before the first step, from queries and cells as they are before it."""
+    """Return the state before the first step, from queries and cells before it."""
     count = len(cells.slot)
     none = np.full(count, -1, np.int32)
     objects = BatchObjectCells(cells, np.arange(count).astype(np.int32), none, none.copy())
@@ -171,7 +171,7 @@ def _resize_unchanged(objects: UnchangedObjects, used: Int, room: Int) -> Unchan
 
 @kernel
 def _with_room(pairs: CandidatePairs, used: Int, more: Int) -> CandidatePairs:
-    """Return the pairs, of which `used` are set, with space for `more`."""
+    """Return pairs with space for `more`; the first `used` pairs are kept."""
     return pairs if used + more <= len(pairs.event) else resize_pairs(pairs, used, 2 * (used + more))
 
 
@@ -180,7 +180,7 @@ def join_moving(join: MovingJoin, cells: ObjectGrid) -> tuple[CandidatePairs, Un
     """Find which moving queries gain or lose which objects, step by step.
 
     Args:
-        join: movers.now holds the regions before the first step, and is updated.
+        join: The input; movers.now holds the regions before the first step, and is updated.
         cells: The objects before the first step; updated.
 
     Returns:
@@ -226,7 +226,7 @@ def join_step(
 
 @kernel
 def step_at(events: Transitions, i: Int) -> Int:
-    """Return the step of an event, or after the last one a step that never comes."""
+    """Return the step of an event; after the last event, a step that never comes."""
     return events.step[i] if i < len(events.step) else np.int64(NEVER)
 
 
@@ -242,7 +242,7 @@ def end_of_step(events: Transitions, i: Int, step: Int) -> Int:
 def _move_regions(
     turns: Transitions, span: IndexRange, movers: MovingQueries, planar: Flag, moving: Array
 ) -> Int:
-    """Set the regions whose focal objects move in a step, list them in `moving`, and return their number."""
+    """Update the regions whose focal objects move in a step; list them in `moving`, return their number."""
     count, now = 0, movers.now
     for k in range(span.begin, span.end):
         focal, x, y = turns.obj[k], turns.nx[k], turns.ny[k]
@@ -261,10 +261,10 @@ def _move_regions(
 
 @kernel
 def _append(join: MovingJoin, near: MoverPairs, out: JoinOutput) -> JoinOutput:
-    """Append those pairs that change an answer, or whose query checks objects that stay.
+    """Append the pairs that change an answer, or whose query checks objects that stay.
 
-    Flags are correct for the box; circles and lifetimes are tested here. A focal object is excluded from its
-    own queries.
+    The flags are correct for the box; circles and lifetimes are tested here. A focal object is excluded from
+    its own queries.
     """
     events, _, movers, params = join
     event, mover, flags = near
@@ -304,7 +304,7 @@ def _move_objects(
 def _append_unchanged(
     join: MovingJoin, moving: Array, step: JoinStep, objects: BatchObjectCells, out: JoinOutput
 ) -> JoinOutput:
-    """Append the objects without an event that moving regions gain and lose (Algorithm 4).
+    """Append the objects without an event that moving regions gain or lose (Algorithm 4).
 
     A focal object is excluded from its own queries.
     """

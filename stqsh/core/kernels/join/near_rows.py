@@ -1,4 +1,9 @@
-"""A filter of rows: those of objects that come near no region are dropped."""
+"""A filter of rows: rows of objects that come near no region are dropped.
+
+A place is near a region if it is in a static rectangle or in a marked cell, which moving regions touch. The
+test may keep extra rows, but it never drops a row that a region needs. It costs one look-up in each grid per
+row.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +26,7 @@ from stqsh.core.kernels.jit import Flag, Float, Int, kernel
 
 @kernel
 def mark_cells(rects: Array, lattice: GridFrame) -> Array:
-    """Mark the cells that rectangles, float64 (n, 4), touch; NaN means nowhere. Returns bool (cells,)."""
+    """Mark the cells that rectangles, float64 (n, 4), touch; NaN touches none. Return bool (cells,)."""
     marked = np.zeros(lattice.side * lattice.side, np.bool_)
     for q in range(len(rects)):
         if np.isnan(rects[q, 0]):
@@ -48,7 +53,7 @@ def _in_some(lattice: GridFrame, lists: RectGrid, x: Float, y: Float) -> Flag:
 
 
 class NearRegions(NamedTuple):
-    """Static rectangles in a grid, and the marked cells of another one, see `mark_cells`."""
+    """Static rectangles in a grid, and the marked cells of another grid, see `mark_cells`."""
 
     static_frame: GridFrame
     static: RectGrid
@@ -69,7 +74,7 @@ def is_near(x: Array, y: Array, regions: NearRegions) -> Array:
 
 @kernel
 def _place_of(table: Array, h: np.uint64) -> Int:
-    """Return the position of a hash in a table, or the empty one where it belongs."""
+    """Return the position of a hash in a table, or the empty position where it belongs."""
     mask = np.uint64(len(table) - 1)
     at = h & mask
     while table[at] != 0 and table[at] != h:
@@ -79,12 +84,12 @@ def _place_of(table: Array, h: np.uint64) -> Int:
 
 @kernel
 def select_rows(hashes: Array, near: Array, known: Array) -> Array:
-    """Select the rows of objects that are known, or that have some row near a region; bool (n,).
+    """Select the rows of objects that are known, or that have any row near a region; bool (n,).
 
-    Objects with the same hash count as one, and 0 is not a hash: extra rows may stay, but none is lost.
+    Objects with the same hash count as one, and hash 0 is not used: extra rows may stay, but none is lost.
 
     Args:
-        hashes: Of the rows' keys, uint64 (n,).
+        hashes: The hashes of the rows' keys, uint64 (n,).
         near: Whether the row is near a region, bool (n,).
         known: Whether the row's object is known, bool (n,).
     """

@@ -1,4 +1,9 @@
-"""The range join of object transitions with static rectangles (SOLE section 5.3, Algorithm 2)."""
+"""The range join of object transitions with static rectangles (SOLE section 5.3, Algorithm 2).
+
+The list of the cell that an event leaves has the regions that had the object, and the list of the cell that
+it enters has those that have it now; see `stqsh.core.kernels.index.static_rects`. Each pair is found once. An
+event costs the two lists in each grid that has rectangles.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +31,7 @@ from stqsh.core.kernels.index.static_rects import (
 from stqsh.core.kernels.jit import Flag, Float, Int, kernel
 
 _SORTED_FROM = 16
-"""Events are ordered by cell if there is at least one for this many cells."""
+"""Events are sorted by cell if there is at least one event for this many cells."""
 
 
 @kernel
@@ -37,7 +42,7 @@ def _cell_or_none(x: Float, y: Float, lattice: GridFrame) -> Int:
 
 @kernel
 def _order_by_cell(events: Transitions, lattice: GridFrame) -> tuple[Array, Transitions]:
-    """Order the places of events by the cell that they leave, or else enter.
+    """Sort the places of events by the cell that they leave, or else enter.
 
     Returns:
         The event at each position, int32 (n,), and events of which only the places are in this order.
@@ -61,9 +66,9 @@ def _order_by_cell(events: Transitions, lattice: GridFrame) -> tuple[Array, Tran
 
 @kernel
 def by_cell(events: Transitions, lattice: GridFrame) -> tuple[Array, Transitions]:
-    """Order events by the cell that they leave, or else enter.
+    """Sort events by the cell that they leave, or else enter.
 
-    Later loops then read memory in order: lists here, and versions when updates are made.
+    Later loops then read memory sequentially: lists here, and versions when updates are made.
 
     Returns:
         The event at each position, int32 (n,), and the events in this order.
@@ -75,7 +80,7 @@ def by_cell(events: Transitions, lattice: GridFrame) -> tuple[Array, Transitions
 
 @kernel
 def _used_grids(lattice: GridFrame, lists: RectGrid) -> tuple[Array, Array]:
-    """Find the grids that have any rectangle: the argument of `coarser`, and their first cells."""
+    """Find the grids that have any rectangle: the argument of `coarser`, and the first cell of each."""
     times, firsts = np.empty(count_grids(lattice), np.int64), np.empty(count_grids(lattice), np.int64)
     used, first = 0, np.int64(0)
     for above in range(len(times)):
@@ -107,12 +112,12 @@ class _Grid(NamedTuple):
 def _join_grid(
     events: Transitions, begin: Int, grid: _Grid, lists: RectGrid, out: PairRoom, used: Int
 ) -> tuple[Int, Int]:
-    """Append the pairs of one grid, from event `begin` on for as long as there is space.
+    """Append the pairs of one grid, from event `begin` on while there is space.
 
-    An object that stays in a cell stays in the rectangles that hold all of it, so those are skipped.
+    An object that stays in a cell stays in the rectangles that contain the whole cell, so these are skipped.
 
     Returns:
-        The event at which it ended, and the number of pairs.
+        The event at which it stopped, and the number of pairs.
     """
     start, whole = lists.start[grid.first :], lists.whole[grid.first :]
     listed, nothing = ListedRects(lists.rects, lists.tag), IndexRange(np.int32(0), np.int32(0))
@@ -130,7 +135,7 @@ def _join_grid(
             partly = IndexRange(had.begin, whole[left])
             used = scan(listed, partly, move, WantedPairs(True, True), out, used)
             continue
-        # The list of the cell left has the pairs that had the object, the other those that now have it.
+        # The left cell's list has the pairs that had the object, the entered cell's those that have it.
         if had.end > had.begin:
             used = scan(listed, had, move, WantedPairs(True, False), out, used)
         if gets.end > gets.begin:
@@ -140,7 +145,7 @@ def _join_grid(
 
 @kernel
 def join_in_order(events: Transitions, lattice: GridFrame, lists: RectGrid) -> CandidatePairs:
-    """Join events in a suitable order, such as that of `by_cell`, which the pairs of each grid keep."""
+    """Join events in a suitable order, such as that of `by_cell`; the pairs of each grid keep this order."""
     times, firsts = _used_grids(lattice, lists)
     room, used, found = 2 * len(events.ox) + 1024, np.int64(0), np.empty(_longest(lists), np.uint8)
     pairs = CandidatePairs(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.uint8))
@@ -157,18 +162,18 @@ def join_in_order(events: Transitions, lattice: GridFrame, lists: RectGrid) -> C
 
 @kernel
 def are_few(events: Transitions, lattice: GridFrame) -> Flag:
-    """Return whether there are too few events for ordering them by cell to pay off."""
+    """Return whether there are too few events for sorting them by cell to pay off."""
     return len(events.ox) < lattice.side * lattice.side // _SORTED_FROM
 
 
 @kernel
 def join(events: Transitions, lattice: GridFrame, lists: RectGrid) -> CandidatePairs:
-    """Find the pairs of events and queries where an object entered or left a rectangle, each once.
+    """Find the pairs of events and queries where an object entered or left a rectangle, each pair once.
 
-    For a query with a condition they include pairs where it stayed inside. This is SOLE Algorithm 2 without
-    its cache area: WAS says that the old place is inside, IS that the new one is. Events are processed cell
-    by cell, so that a list is read from memory once for all of them: a factor of four if the lists are larger
-    than the caches.
+    For a query with a condition, pairs where the object stayed inside are included. This is SOLE Algorithm 2
+    without its cache area: WAS means that the old place is inside, IS that the new one is. Events are
+    processed cell by cell, so a list is read from memory once for all of them, which is four times as fast if
+    the lists are larger than the caches.
     """
     if are_few(events, lattice):
         return join_in_order(events, lattice, lists)

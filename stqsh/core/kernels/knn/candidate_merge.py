@@ -1,4 +1,9 @@
-"""The first k of many slots' candidates, step by step (SSTD section 6.3: the merger's part of CKQ)."""
+"""The first k of many slots' candidates, step by step (SSTD section 6.3: the merger's part of CKQ).
+
+Each query has one list of all slots' candidates, ordered by (rank, key). After each step the first k entries
+are the answer, and the `sent` marks show which entries were sent. A change shifts part of its list, so it
+costs at most the list's length, which is about k for each slot.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +22,13 @@ OVERTAKEN = 2
 class CandidateLists(NamedTuple):
     """Candidates in the order of (rank, key), one list for each query: start[q] .. start[q + 1] for query q.
 
-    Version v is the v-th entry before the batch; higher versions are the batch's rows.
+    The first versions number the entries before the batch; higher versions number the batch's rows.
 
     Attributes:
         start: int64 (queries + 1,).
         version: int32 (n,).
         rank: float64 (n,).
-        sent: Whether it is in the answer that was sent, bool (n,).
+        sent: Whether the candidate is in the answer that was sent, bool (n,).
     """
 
     start: Array
@@ -41,9 +46,9 @@ class SlotChanges(NamedTuple):
         step: int64 (m,).
         op: 1 for a candidate that is new or has a new record or rank, -1 for a removal, int8 (m,).
         why: The reason of a removal, int8 (m,).
-        rank: float64 (m,); of a removal the distance to show, NaN for none.
-        crossing: Whether a removal and a candidate of one key in one step are an object that crosses from one
-            slot to another, rather than one event after another.
+        rank: float64 (m,); for a removal the distance to show, NaN for none.
+        crossing: Whether a removal and a candidate with one key in one step are one object that crosses from
+            slot to slot, rather than two successive events.
     """
 
     start: Array
@@ -60,9 +65,9 @@ class MergeTerms(NamedTuple):
 
     Attributes:
         k: int32.
-        frozen: Whether it pauses, bool.
-        bye: The step at which it is removed, int64.
-        why: The reason, int8.
+        frozen: Whether the query pauses, bool.
+        bye: The step in which the query is removed, int64.
+        why: The reason of that, int8.
     """
 
     k: Array
@@ -91,13 +96,13 @@ class AnswerChanges(NamedTuple):
 
 
 class MemberLog(NamedTuple):
-    """The members of answers after each step of a query's changes, in the order of queries and steps.
+    """The members of answers after each step of a query's changes, ordered by query and step.
 
     Attributes:
         query: int32 (n,).
         step: int64 (n,).
         version: int32 (n,).
-        used: How many rows are written, int64 (1,). None are if there is no room.
+        used: The number of rows written, int64 (1,). No rows are written if there is no room.
     """
 
     query: Array
@@ -148,16 +153,16 @@ class _Merge(NamedTuple):
 def merge(
     lists: CandidateLists, news: SlotChanges, terms: MergeTerms, order: KeyOrder, log: MemberLog
 ) -> tuple[AnswerChanges, CandidateLists]:
-    """Merge the slots' changes into the lists, and find how answers change.
+    """Merge the slots' changes into the lists, and find how the answers change.
 
-    After each step of a query's changes, the first k of its list are its answer.
+    After each step of a query's changes, the first k entries of its list are its answer.
 
     Args:
         lists: The candidates before the batch.
         news: The slots' changes.
         terms: k, and when queries pause or end.
         order: The order of keys, by version.
-        log: Receives the members after each step, if it has room.
+        log: Filled with the members after each step, if it has room.
 
     Returns:
         The changes of the answers, and the lists after the batch.
@@ -199,7 +204,7 @@ def merge(
 def _room_for_changes(room: Int) -> AnswerChanges:
     """Return space for changes.
 
-    Each news item changes at most two members, and an entry is taken back at most once.
+    Each reported change affects at most two members, and each entry is retracted at most once.
     """
     return AnswerChanges(
         np.empty(room, np.int64),
@@ -245,7 +250,7 @@ def _add_change(changes: AnswerChanges, used: Int, change: AnswerChange) -> Int:
 
 @kernel
 def _apply_news(merging: _Merge, q: Int, count: Int, used: Int) -> tuple[Int, Int]:
-    """Apply a query's news step by step; return the length of its list and the number of changes."""
+    """Apply a query's reported changes step by step; return its list's length and the number of changes."""
     news, order, work = merging.news, merging.order, merging.work
     i = news.start[q]
     while i < news.start[q + 1]:
@@ -273,7 +278,7 @@ def _apply_news(merging: _Merge, q: Int, count: Int, used: Int) -> tuple[Int, In
 
 @kernel
 def _is_replaced(merging: _Merge, q: Int, i: Int) -> Flag:
-    """Return whether a removal is followed by a candidate of the same key in the same step."""
+    """Return whether a candidate of the same key follows a removal in the same step."""
     news, codes = merging.news, merging.order.codes
     if news.op[i] > 0 or i + 1 == news.start[q + 1]:
         return False
@@ -283,7 +288,7 @@ def _is_replaced(merging: _Merge, q: Int, i: Int) -> Flag:
 
 @kernel
 def _find(work: WorkingList, count: Int, version: Int, order: KeyOrder) -> Int:
-    """Find the entry with the key of a version; -1 if there is none."""
+    """Return the position of the entry with the key of a version; -1 if there is none."""
     key = order.codes[version]
     for i in range(count):
         if order.codes[work.version[i]] == key:
@@ -316,7 +321,7 @@ def _insert(work: WorkingList, count: Int, entry: Candidate, order: KeyOrder) ->
 
 @kernel
 def _update_answer(merging: _Merge, q: Int, step: Int, count: Int, used: Int) -> Int:
-    """Add the entries that moved into or out of the first k; return the number of changes."""
+    """Append the entries that moved into or out of the first k; return the number of changes."""
     work, k = merging.work, merging.terms.k[q]
     for i in range(count):
         if work.sent[i] != (i < k):
@@ -341,7 +346,7 @@ def _log_members(merging: _Merge, q: Int, step: Int, count: Int) -> None:
 
 @kernel
 def _end_query(merging: _Merge, q: Int, count: Int, used: Int) -> Int:
-    """Take back all that a query has sent; return the number of changes."""
+    """Retract all entries that a query has sent; return the number of changes."""
     work, terms = merging.work, merging.terms
     for i in range(count):
         if work.sent[i]:

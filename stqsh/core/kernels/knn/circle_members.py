@@ -1,4 +1,9 @@
-"""The members of one circle, nearest first, as objects enter and leave."""
+"""The members of one circle, nearest first, as objects enter and leave.
+
+Members stay ordered by (distance, key). A single change shifts the members behind it. Many changes at once
+leave gaps and append, and one sort follows. Insertion sort is fast because lists are nearly in order; long
+lists with many members out of order are sorted from scratch.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +17,10 @@ from stqsh.core.kernels.jit import Flag, Float, Int, kernel
 from stqsh.core.kernels.knn.tie_order import KeyOrder, precedes
 
 _FEW, _SMALL = 4, 64
-"""More than _SMALL members of which more than _FEW are out of order are sorted from scratch."""
+"""More than _SMALL members are sorted from scratch if more than _FEW of them are out of order."""
 
 _GONE = -1
-"""The object of a member that has been removed, until `compact`."""
+"""The object of a removed member, until `compact` closes the gap."""
 
 
 class MemberLists(NamedTuple):
@@ -43,7 +48,7 @@ class MemberEvents(NamedTuple):
         obj: int32 (n,).
         version: After the step, int32 (n,).
         x, y: After the step, float64 (n,).
-        flags: IS if it is a member then, uint8 (n,).
+        flags: IS if the object is a member after the step, uint8 (n,).
         event: int32 (n,).
     """
 
@@ -58,7 +63,7 @@ class MemberEvents(NamedTuple):
 
 
 class NewMember(NamedTuple):
-    """A member to insert: the position of its event, its distance, and whether it has been sent."""
+    """A member to insert: the position of its event, its distance, and whether it was sent."""
 
     event: Int
     far: Float
@@ -79,8 +84,8 @@ class KnnMembers(NamedTuple):
         obj, version: int32.
         rank: The distance, float64.
         x, y: float64.
-        sent: Whether it has been sent, bool.
-        fresh: Whether it must be sent again, bool.
+        sent: Whether the member was sent, bool.
+        fresh: Whether the member must be sent again, bool.
         centre: float64 (2,).
     """
 
@@ -132,7 +137,7 @@ def store_members(after: MemberLists, end: Int, ring: KnnMembers, held: Int) -> 
 
 @kernel
 def rank_members(ring: KnnMembers, count: Int, world: RankingOrder) -> None:
-    """Measure and sort all members; fast if they are nearly in order."""
+    """Compute the distances of all members and sort them; fast if they are nearly in order."""
     rank, x, y, planar = ring.rank, ring.x, ring.y, world.planar
     x0, y0 = ring.centre[0], ring.centre[1]
     for i in range(count):
@@ -144,7 +149,8 @@ def rank_members(ring: KnnMembers, count: Int, world: RankingOrder) -> None:
 def sort_by_rank(ring: KnnMembers, count: Int, order: KeyOrder) -> None:
     """Sort members by distance and then by key; fast if they are nearly in order.
 
-    Arrays are named once and only numbers are passed on: a call with arrays costs more than a member.
+    Arrays are bound to local names, and only numbers are passed on, because a call with arrays costs more
+    than a member.
     """
     obj, version, rank, x, y = ring.obj, ring.version, ring.rank, ring.x, ring.y
     sent, fresh = ring.sent, ring.fresh
@@ -175,7 +181,7 @@ def sort_by_rank(ring: KnnMembers, count: Int, order: KeyOrder) -> None:
 
 @kernel
 def remove_member(ring: KnnMembers, count: Int, out: Int) -> tuple[Int, Flag]:
-    """Remove an object if it is a member; return how many are left, and whether it had been sent."""
+    """Remove an object if it is a member; return the number of members left, and whether it was sent."""
     obj, version, rank, x, y, sent, fresh = (
         ring.obj,
         ring.version,
@@ -199,7 +205,7 @@ def remove_member(ring: KnnMembers, count: Int, out: Int) -> tuple[Int, Flag]:
 
 @kernel
 def insert_member(ring: KnnMembers, count: Int, seen: MemberEvents, new: NewMember, order: KeyOrder) -> None:
-    """Insert a member at its place; those after it move by one."""
+    """Insert a member at its place; the members after it move by one position."""
     e, far, had = new
     obj, version, rank, x, y = ring.obj, ring.version, ring.rank, ring.x, ring.y
     sent, fresh, one = ring.sent, ring.fresh, seen.obj[e]
@@ -212,12 +218,12 @@ def insert_member(ring: KnnMembers, count: Int, seen: MemberEvents, new: NewMemb
     sent[i], fresh[i] = had, True
 
 
-# Many changes at once: removed members leave gaps, and new ones come last until `compact`.
+# For many changes at once: removed members leave gaps, and new members are appended until `compact`.
 
 
 @kernel
 def mark_removed(ring: KnnMembers, count: Int, out: Int) -> Flag:
-    """Leave a gap in place of an object if it is a member; return whether it had been sent."""
+    """Leave a gap in place of an object if it is a member; return whether it was sent."""
     obj, at = ring.obj, 0
     while at < count and obj[at] != out:
         at += 1

@@ -1,8 +1,10 @@
 """The k nearest of the objects in a circle, step by step.
 
 See SOLE sections 3 and 5 (a kNN query is a circular region that grows and shrinks), and SEA-CNN, which SSTD
-section 6.1 uses for its CKQ: the objects that a circle of fixed radius gains and loses are known, and its
-members are kept in order.
+section 6.1 uses for its CKQ: a circle of fixed radius reports the objects that it gains and loses, and its
+members are kept in order. While a circle holds at least k objects, its first k members are the k nearest of
+all. If it holds fewer, the query is reported as short and its circle must be found again. A step costs the
+circle's changes; a move of the centre costs ranking all members again.
 """
 
 from __future__ import annotations
@@ -36,12 +38,12 @@ from stqsh.core.kernels.knn.circle_members import (
 )
 
 _GENEROUS, _SPREAD, _ROOMY = 3, 6.0, 8 / 3
-"""A circle is chosen to hold _GENEROUS * k objects, or k plus _SPREAD square roots of k if that is fewer: the
-number of objects in a circle varies by about its square root. It shrinks to that once it holds _ROOMY times
-as many."""
+"""A circle is chosen to hold _GENEROUS * k objects, or k plus _SPREAD square roots of k if that is fewer,
+because the number of objects in a circle varies by about its square root. The circle shrinks to that number
+once it holds _ROOMY times as many."""
 
 _MANY, _CROWD = 4, 64
-"""At least _MANY changes in a step to a circle of at least _CROWD members are sorted together."""
+"""Changes of one step are sorted together if there are at least _MANY and the circle has _CROWD members."""
 
 
 class TrackedCircles(NamedTuple):
@@ -53,7 +55,7 @@ class TrackedCircles(NamedTuple):
         x, y: Its centre, float64; NaN for none.
         turn, end: The range turns[turn:end] of the focal object's events, int64.
         until: The step at which the query ends, int64.
-        begin: The step after which all k are sent again, int64; -1 if what was sent is not sent again.
+        begin: The step after which all k are sent again, int64; -1 if the answer is not sent again.
     """
 
     k: Array
@@ -67,7 +69,7 @@ class TrackedCircles(NamedTuple):
 
 
 class FocalMoves(NamedTuple):
-    """Moves of focal objects, by focal object and step: step int64, x, y float64 (NaN if not present)."""
+    """Moves of focal objects, by focal object and step: step int64, x, y float64 (NaN: not present)."""
 
     step: Array
     x: Array
@@ -80,10 +82,11 @@ class RankChanges(NamedTuple):
     Attributes:
         step: int64.
         query: The query's number, int32.
-        op, why: int8; op is 1 if it is one of them, or has another record or distance, -1 if it no longer is.
+        op, why: int8; op is 1 if the object is among the first k, or has another record or distance there; -1
+            if it no longer is among them.
         obj, version: int32.
         rank: The distance, float64.
-        event: The event that removed it from the circle, -1 if it is still inside; int32.
+        event: The event that removed the object from the circle, int32; -1 if it is still inside.
     """
 
     step: Array
@@ -97,7 +100,7 @@ class RankChanges(NamedTuple):
 
 
 class ShortCircles(NamedTuple):
-    """When circles first had fewer than k members, (q,) each: step int64 (-1: never) and the centre then."""
+    """When circles first had fewer than k members, (q,) each: step int64 (-1: never), and the centre then."""
 
     step: Array
     x: Array
@@ -105,9 +108,9 @@ class ShortCircles(NamedTuple):
 
 
 class RankResult(NamedTuple):
-    """The result of `rank`; `roster` and `radius`, float64 (q,), are those for the next batch.
+    """The result of `rank`; `roster` and `radius`, float64 (q,), are the input of the next batch.
 
-    Circles that were short have no offers, and their member lists are empty.
+    A short circle has no offers, and its member list is empty.
     """
 
     offers: RankChanges
@@ -137,7 +140,7 @@ class Offers(NamedTuple):
 
 
 class _Ranking(NamedTuple):
-    """The input of the ranking of all queries, and the members of the current one."""
+    """The input of the ranking of all queries, and the members of the current query."""
 
     circles: TrackedCircles
     turns: FocalMoves
@@ -234,10 +237,10 @@ def _load(ranking: _Ranking, q: Int, roster: MemberLists) -> Int:
 
 @kernel
 def _rank_query(ranking: _Ranking, q: Int, count: Int, out: Offers) -> tuple[Offers, Int]:
-    """Process one query's batch.
+    """Process the batch of one query.
 
     Returns:
-        The changes, and the query's number of members, or minus the step at which it had too few.
+        The changes; and the query's number of members, or minus the step at which it had too few.
     """
     circles, turns, seen, ring, world = ranking
     i, t, begin = seen.start[q], circles.turn[q], np.int64(circles.begin[q])
@@ -267,7 +270,7 @@ def _rank_query(ranking: _Ranking, q: Int, count: Int, out: Offers) -> tuple[Off
 
 @kernel
 def _next_step(ranking: _Ranking, q: Int, t: Int, i: Int, begin: Int) -> Int:
-    """Return the next step at which something happens to a query, or the one at which it ends."""
+    """Return the next step that concerns a query, or the step at which it ends."""
     circles, seen = ranking.circles, ranking.seen
     step = circles.until[q]
     if begin >= 0:
@@ -281,7 +284,7 @@ def _next_step(ranking: _Ranking, q: Int, t: Int, i: Int, begin: Int) -> Int:
 
 @kernel
 def _apply_events(ranking: _Ranking, q: Int, span: IndexRange, count: Int, out: Offers) -> tuple[Offers, Int]:
-    """Add and remove a step's members; take back sent ones that leave."""
+    """Add and remove a step's members; retract sent members that leave."""
     _, _, seen, ring, world = ranking
     radius = ranking.circles.radius[q]
     many = span.end - span.begin >= _MANY and count >= _CROWD
@@ -298,7 +301,7 @@ def _apply_events(ranking: _Ranking, q: Int, span: IndexRange, count: Int, out: 
                 insert_member(ring, count, seen, NewMember(i, far, sent), world.order)
             count += 1
         elif sent:
-            # Inside the circle only the condition can have failed; outside, the reason is determined later.
+            # Inside the circle only the condition can have failed; outside, a later stage finds the reason.
             why = LEFT if far <= radius or np.isnan(ring.centre[0]) else OVERTAKEN
             change = RankChange(seen.step[i], q, -1, why, seen.obj[i], seen.version[i], far, seen.event[i])
             out = _add_change(out, change)
@@ -321,7 +324,7 @@ def _add_change(out: Offers, change: RankChange) -> Offers:
 
 @kernel
 def _update_answer(ranking: _Ranking, q: Int, step: Int, count: Int, out: Offers) -> Offers:
-    """Add the changes of the first k after a step."""
+    """Append the changes of the first k after a step."""
     ring, k = ranking.ring, ranking.circles.k[q]
     sent, fresh = ring.sent, ring.fresh
     for i in range(count):
@@ -340,7 +343,7 @@ def _update_answer(ranking: _Ranking, q: Int, step: Int, count: Int, out: Offers
 
 @kernel
 def _shrink(ring: KnnMembers, count: Int, snug: Int, radius: Float) -> tuple[Int, Float]:
-    """Return how many members a circle keeps, and the radius that holds just them."""
+    """Return how many members a circle keeps, and the radius that holds exactly these."""
     if count <= _ROOMY * snug or np.isnan(ring.centre[0]):
         return count, radius
     radius = ring.rank[snug - 1]

@@ -1,4 +1,8 @@
-"""The order of keys, which breaks ties between equal distances."""
+"""The order of keys, which breaks ties between equal distances.
+
+The order is the same on all slots: numbers by value, texts by UTF-8 bytes. A comparison costs at most the
+length of the shorter text, and is only needed for equal distances.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ class KeyOrder(NamedTuple):
     Attributes:
         codes: The key itself, or the number of its text, int64 (n,).
         offsets: int32 (texts + 1,); empty if keys are whole numbers.
-        data: The texts as UTF-8, end to end, uint8.
+        data: The texts as UTF-8, stored end to end, uint8.
     """
 
     codes: Array
@@ -32,15 +36,15 @@ def by_number(keys: Array) -> KeyOrder:
 
 
 def by_text(codes: Array, texts: pa.Array[Any]) -> KeyOrder:
-    """Return the order of keys that are texts, from the number of each, (n,), and the texts."""
+    """Return the order of keys that are texts, from the number of each key's text, (n,), and the texts."""
     return KeyOrder(codes.astype(np.int64), *key_bytes(texts))
 
 
 @kernel
 def precedes(order: KeyOrder, a: Int, b: Int) -> Flag:
-    """Return whether the key of index a comes before that of b: numbers by value, texts by code point.
+    """Return whether the key of index a precedes that of b: numbers by value, texts by code point.
 
-    UTF-8 keeps the order of code points, so bytes are compared.
+    UTF-8 preserves the order of code points, so comparing bytes is enough.
     """
     one, other = order.codes[a], order.codes[b]
     if len(order.offsets) == 0:
@@ -59,5 +63,5 @@ def precedes(order: KeyOrder, a: Int, b: Int) -> Flag:
 
 @kernel
 def ranks_before(order: KeyOrder, rank: float, a: Int, other_rank: float, b: Int) -> Flag:
-    """Return whether index a comes before index b by (rank, key)."""
+    """Return whether index a precedes index b by (rank, key)."""
     return rank < other_rank or (rank == other_rank and precedes(order, a, b))

@@ -1,4 +1,8 @@
-"""The choice of objects that load shedding drops, one by one (SOLE sections 6.4 and 6.5)."""
+"""Choose the objects that load shedding drops, one by one (SOLE sections 6.4 and 6.5).
+
+Each drop updates the counts of all queries that need the object, so no drop takes a query below its minimum
+accuracy. The cost is linear in the pairs of objects and queries.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +17,9 @@ from stqsh.core.kernels.jit import Flag, Float, Int, kernel
 class QueryLoad(NamedTuple):
     """Objects in the extended regions of queries, (queries,) each.
 
-    Attributes:
-        held: Those that are kept, int64.
-        shed: Those that were dropped, int64.
-        least: The share of both that must be kept, 0 .. 1, float64.
+        held: The number of kept objects, int64.
+        shed: The number of dropped objects, int64.
+        least: The share of all these objects that must be kept, 0 .. 1, float64.
     """
 
     held: Array
@@ -26,7 +29,7 @@ class QueryLoad(NamedTuple):
 
 @kernel
 def is_locked(held: Int, shed: Int, least: Float) -> Flag:
-    """Return whether a query cannot lose another object: its accuracy would fall below its minimum."""
+    """Return whether losing one more object would take a query's accuracy below its minimum."""
     return held - 1 < least * (held + shed)
 
 
@@ -34,13 +37,12 @@ def is_locked(held: Int, shed: Int, least: Float) -> Flag:
 def shed_objects(start: Array, query: Array, standing: QueryLoad) -> Array:
     """Drop objects in order, except those that a locked query needs; return bool (objects,).
 
-    held and shed are updated with each drop, so that the next object is judged by what is left (SOLE section
-    6.5).
+    Each drop updates `held` and `shed`, so that the next decision uses what is left (SOLE section 6.5).
 
     Args:
         start: int64 (objects + 1,).
         query: int32; the queries at query[start[i]] .. query[start[i + 1]] need object i.
-        standing: The queries' objects.
+        standing: The objects of the queries; updated.
     """
     held, shed, least = standing.held, standing.shed, standing.least
     dropped = np.zeros(len(start) - 1, np.bool_)
@@ -62,7 +64,7 @@ def shed_objects(start: Array, query: Array, standing: QueryLoad) -> Array:
 
 @kernel
 def locked_queries(standing: QueryLoad) -> Array:
-    """Return which queries are locked, bool (queries,); one without a minimum never is."""
+    """Return which queries are locked, bool (queries,); a query without a minimum is never locked."""
     held, shed, least = standing.held, standing.shed, standing.least
     out = np.zeros(len(held), np.bool_)
     for q in range(len(held)):

@@ -1,7 +1,10 @@
 """Evaluate several steps of a stream of significant objects at once (SOLE section 5.3).
 
-A record whose object has been forgotten is like that of a new object: it is never stale, and the object's
-previous place is unknown. So the records that count and the objects that are forgotten are found together.
+A record of a forgotten object is like that of a new object: it is never stale, and the object's previous
+place is unknown. So one kernel finds both which records count and which objects are forgotten. Invariant:
+after each step the state holds exactly the objects that some query needs, as if each step were a piece of its
+own. The cost follows the rows, the expiring records and the pairs of the moving join, not the number of
+objects.
 """
 
 from __future__ import annotations
@@ -41,14 +44,14 @@ from stqsh.core.kernels.join.moving_join import (
 
 
 class MultiStepPlan(NamedTuple):
-    """What is known before the first step.
+    """The data that is known before the first step.
 
     Attributes:
-        order: Rows by step, those of a step in log order, int64 (rows,).
-        counts: The number of static regions that hold the place of a version, for rows, and for stored
-            objects that have any event; int32 (versions,).
-        focal: Objects that stay in any case, bool (objects,).
-        due_step: When versions expire, int64 (n,), ascending.
+        order: Rows by step, and by log order within a step, int64 (rows,).
+        counts: The number of static regions that hold the place of a version, for rows and for stored objects
+            that have an event; int32 (versions,).
+        focal: Objects that always stay, bool (objects,).
+        due_step: The steps in which versions expire, int64 (n,), ascending.
         due_version: These versions, int32 (n,).
     """
 
@@ -63,11 +66,11 @@ class MultiStepState(NamedTuple):
     """The state of objects and queries, updated from step to step.
 
     Attributes:
-        version: int32 (objects,), -1 for those that are not kept.
+        version: int32 (objects,), -1 for objects that are not kept.
         x, y: float64 (objects,), NaN if not present.
         event: The position of an object's latest event, int32 (objects,).
-        refs: int32 (objects,).
-        held: int64 (queries,), without static regions.
+        refs: The number of queries that need each object, int32 (objects,).
+        held: The number of objects in each query's region, int64 (queries,), without static regions.
         out: The step in which a version was forgotten, NEVER if it was not; int64 (versions,).
     """
 
@@ -98,7 +101,7 @@ class MovingInput(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """All that the steps read and update; `events` has space for all of them."""
+    """The data that steps read and update; `events` has space for all events."""
 
     source: BatchSource
     plan: MultiStepPlan
@@ -118,14 +121,15 @@ def evaluate_steps(
 ) -> tuple[Transitions, Int]:
     """Evaluate all steps of a batch, and return its events and the number of stale rows.
 
-    Events are those of `stqsh.core.kernels.events.transitions.build`, ascending by step, except that a
-    forgotten object leaves from its current place, and arrives from nowhere when it reports again.
+    Events equal those of `stqsh.core.kernels.events.transitions.build`, ascending by step, with one
+    difference: a forgotten object leaves from its current place, and arrives from no place when it reports
+    again.
 
     Args:
         source: The batch.
         plan: What is known before the first step.
         state: The state before the first step; updated.
-        accepted: Its arrays are filled in; a row that is forgotten ends then.
+        accepted: Its arrays are filled; a forgotten row ends in the step in which it is forgotten.
         moving: The input of the moving join; updated.
     """
     rows, events = source.rows, room_for(_most_events(source, plan))
@@ -184,7 +188,7 @@ def _accept(run: _Run, span: IndexRange) -> Int:
 
 @kernel
 def _add_departure(run: _Run, step: Int, obj: Int, old: Int, new: Int, k: Int) -> Int:
-    """Add an event at which an object leaves its place, and return the number of events."""
+    """Add an event in which an object leaves its place, and return the number of events."""
     events, state = run.events, run.state
     events.step[k], events.obj[k], events.old[k], events.new[k] = step, obj, old, new
     events.ox[k], events.oy[k] = state.x[obj], state.y[obj]
@@ -238,7 +242,7 @@ def _object_of(out: JoinOutput, pair: Int, events: Transitions) -> Int:
 
 @kernel
 def _count(run: _Run, out: JoinOutput) -> None:
-    """Count the objects that entered moving regions, and those that left them."""
+    """Count the objects that entered and that left moving regions."""
     pairs, state = out.pairs, run.state
     for s in range(out.used):
         change = (pairs.flags[s] & IS != 0) - (pairs.flags[s] & WAS != 0)
@@ -248,9 +252,9 @@ def _count(run: _Run, out: JoinOutput) -> None:
 
 @kernel
 def _forget(run: _Run, out: JoinOutput, step: Int, begin: Int, k: Int) -> Int:
-    """Forget objects of the step's events and pairs that no query needs; return the number of events.
+    """Forget the objects of the step's events and pairs that no query needs; return the number of events.
 
-    The step's events begin at `begin`, and end at `k`.
+    The step's events are those from `begin` to before `k`.
     """
     for e in range(begin, k):
         k = _forget_object(run, run.events.obj[e], step, begin, k)

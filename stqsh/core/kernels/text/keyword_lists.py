@@ -1,4 +1,9 @@
-"""Keyword lists of a textual split, grown record by record (SSTD section 4.1.2)."""
+"""Keyword lists of a textual split, grown record by record (SSTD section 4.1.2).
+
+This is a greedy assignment: each record goes to the child whose cost grows least. All of its terms are
+then on the list of that child, or the child is child 0, which receives all queries. So a query for one of the
+terms always reaches the record. The cost is the number of terms of all records, times the children.
+"""
 
 from __future__ import annotations
 
@@ -10,21 +15,22 @@ from stqsh.core.kernels.jit import Float, Int, kernel
 
 @kernel
 def grow_lists(start: Array, term: Array, asked: Array, everyone: Int, children: Int, pair: Float) -> Array:
-    """Assign each record to the child whose cost grows least, and put its terms on the list of that child.
+    """Assign each record to the child whose cost grows least, and add its terms to the list of that child.
 
-    A child costs 1 for each of its records, and `pair` for each of these and each query that it gets. Child 0
-    has no list and gets all queries; another gets those that ask for a term on its list.
+    A child costs 1 for each of its records, and `pair` for each pair of such a record and a query of the
+    child. Child 0 has no list and receives all queries. Every other child receives the queries that ask for a
+    term on its list.
 
     Args:
-        start: int64 (records + 1,), where the terms of each begin.
-        term: int64, the numbers of the terms.
-        asked: float64 (terms,), how many queries ask for each term.
-        everyone: how many queries there are.
-        children: how many children there are, at most 8.
-        pair: the cost of a record and a query.
+        start: The start of each record's terms, int64 (records + 1,).
+        term: The numbers of the terms, int64.
+        asked: The number of queries that ask for each term, float64 (terms,).
+        everyone: The number of queries.
+        children: The number of children, at most 8.
+        pair: The cost of a pair of a record and a query.
 
     Returns:
-        uint8 (terms,), the lists that each term is on, as bits.
+        The lists that contain each term, as bits; uint8 (terms,).
     """
     lists = np.zeros(len(asked), np.uint8)
     records, queries = np.zeros(children), np.zeros(children)

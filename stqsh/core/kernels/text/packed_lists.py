@@ -1,8 +1,8 @@
-"""Inverted lists of coded texts, packed: in which texts each term occurs.
+"""Packed inverted lists of coded texts: the texts in which each term occurs.
 
-Places ascend within a list. Each is kept as the difference to the one before, in groups of seven bits with
-the lowest first; all bytes of a number but its last have the highest bit set. Most words of texts are common,
-so most differences take one byte.
+Places ascend within a list. A list stores the difference of each place to the one before, in groups of seven
+bits, lowest first; the highest bit is set in all bytes of a number except its last byte. Most words of texts
+are common, so most differences take one byte. Packing and unpacking cost one pass.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def list_terms(coded: CodedTexts, text: Array, terms: int) -> PackedLists:
     """List the places of each term.
 
     Args:
-        coded: Texts, with codes below `terms`.
+        coded: The texts; codes are below `terms`.
         text: The number of the text at each place, int32 (n,); -1 for none.
-        terms: How many terms there are.
+        terms: The number of terms.
     """
     last, starts = np.full(terms, -1, np.int64), np.zeros(terms + 1, np.int64)
     for place in np.flatnonzero(text >= 0):
@@ -57,7 +57,7 @@ def list_terms(coded: CodedTexts, text: Array, terms: int) -> PackedLists:
 
 @kernel
 def _width(number: Int) -> Int:
-    """Return how many bytes a number takes."""
+    """Return the number of bytes that a number takes."""
     width = 1
     while number >= 128:
         number >>= 7

@@ -1,4 +1,8 @@
-"""A set of terms by their hashes, and the texts that have one of them, found without coding their terms."""
+"""A set of terms by their hashes, and the texts that have one of these terms.
+
+A text is scanned once and its terms are hashed as they end, so terms are neither copied nor coded. Two terms
+with one hash count as equal, so a text may be reported without having a term, but none is missed.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ _BASIS, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 
 @kernel
 def _place(table: Array, h: np.uint64) -> np.uint64:
-    """Return where a hash is in a table, or the empty place where it belongs."""
+    """Return the position of a hash in a table, or the empty position where it belongs."""
     mask = np.uint64(len(table) - 1)
     at = h & mask
     while table[at] != _NONE and table[at] != h:
@@ -25,10 +29,10 @@ def _place(table: Array, h: np.uint64) -> np.uint64:
 
 @kernel
 def add_hashes(table: Array, hashes: Array) -> int:
-    """Add hashes to a set, and return how many are new.
+    """Add hashes to a set, and return the number of new hashes.
 
     Args:
-        table: open addressing, uint64 (power of two,), more than there are hashes; 0 is empty.
+        table: An open-addressing table, uint64 (power of two,), longer than the set; 0 means empty.
         hashes: uint64 (n,); 0 counts as 1.
     """
     added = 0
@@ -42,11 +46,11 @@ def add_hashes(table: Array, hashes: Array) -> int:
 
 @kernel
 def have_terms(offsets: Array, text: Array, of_terms: Array, table: Array) -> Array:
-    """Return which texts have a term of a set, bool (n,).
+    """Return which texts have a term of the set, bool (n,).
 
     Args:
-        offsets, text, of_terms: as for `split_texts`.
-        table: as for `add_hashes`, by `hash_keys` of the terms.
+        offsets, text, of_terms: As for `split_texts`.
+        table: As for `add_hashes`, filled with the `hash_keys` of the terms.
     """
     count = len(offsets) - 1
     found = np.zeros(count, np.bool_)

@@ -1,4 +1,8 @@
-"""Terms of texts as codes, distinct within each text and ascending."""
+"""Terms of texts as codes, distinct within each text and ascending.
+
+Because the codes of a text ascend, a test for terms merges two ordered lists. Costs are linear in the bytes
+or in the codes of the texts.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from stqsh.core.kernels.jit import Flag, Int, kernel
 
 
 class CodedTexts(NamedTuple):
-    """Term codes of texts, stored end to end: those of text i are `codes[start[i]:start[i + 1]]`.
+    """Term codes of texts, stored end to end: `codes[start[i]:start[i + 1]]` are those of text i.
 
     Attributes:
         start: int32 (texts + 1,).
@@ -24,7 +28,7 @@ class CodedTexts(NamedTuple):
 
 
 class SplitTexts(NamedTuple):
-    """Texts split into terms: text i has those from start[i] to start[i + 1].
+    """Texts split into terms: text i has the terms from start[i] to before start[i + 1].
 
     Attributes:
         start: int32 (texts + 1,).
@@ -39,12 +43,12 @@ class SplitTexts(NamedTuple):
 
 @kernel
 def split_texts(offsets: Array, text: Array, of_terms: Array) -> SplitTexts:
-    """Split texts into runs of the code points that terms consist of.
+    """Split texts into maximal runs of the code points that terms consist of.
 
     Args:
         offsets: The starts of texts, integer (n + 1,).
         text: Texts in lower case, end to end, in valid UTF-8, uint8.
-        of_terms: Whether a code point may be part of a term, bool; those beyond its end may not.
+        of_terms: Whether each code point may be part of a term, bool; code points beyond its end may not.
     """
     count = len(offsets) - 1
     start = np.empty(count + 1, np.int32)
@@ -78,7 +82,7 @@ def split_texts(offsets: Array, text: Array, of_terms: Array) -> SplitTexts:
 
 @kernel
 def code_point(text: Array, at: int) -> tuple[int, int]:
-    """Return the code point beyond ASCII that begins at a place of valid UTF-8, and its number of bytes."""
+    """Return the code point beyond ASCII at a position of valid UTF-8, and its number of bytes."""
     first = int(text[at])
     width = 2 + int(first >= 0xE0) + int(first >= 0xF0)
     point = first & (0x7F >> width)
@@ -116,7 +120,7 @@ def recode(coded: CodedTexts, names: Array) -> CodedTexts:
         begin = coded.start[text]
         for at in range(begin, coded.start[text + 1]):
             code = names[coded.codes[at]]
-            # Texts have a few dozen terms: insertion beats a general sort, and needs no memory.
+            # Texts have a few dozen terms: insertion sort beats a general sort, and needs no memory.
             to = at
             while to > begin and codes[to - 1] > code:
                 codes[to] = codes[to - 1]
@@ -127,7 +131,7 @@ def recode(coded: CodedTexts, names: Array) -> CodedTexts:
 
 @kernel
 def has_terms(codes: Array, span: IndexRange, terms: Array, asked: IndexRange, every: Flag) -> Flag:
-    """Return whether `codes[span]` holds all of `terms[asked]`, or one of them; both ascending."""
+    """Return whether `codes[span]` contains all of `terms[asked]`, or one of them; both are ascending."""
     at, end = span
     for k in range(asked.begin, asked.end):
         term = terms[k]
@@ -141,12 +145,12 @@ def has_terms(codes: Array, span: IndexRange, terms: Array, asked: IndexRange, e
 
 @kernel
 def contains_terms(coded: CodedTexts, text: Array, phrase: Array, every: bool) -> Array:
-    """Return whether text i has the terms of phrase i, all or one of them; bool (n,).
+    """Return whether text i has all of the terms of phrase i, or one of them; bool (n,).
 
-    A phrase without terms is contained if all terms are required, and not if any is.
+    A phrase without terms is contained in each text if all terms are required, and in none otherwise.
 
     Args:
-        coded: Texts and phrases, coded alike and ascending.
+        coded: Texts and phrases, with the same codes, ascending.
         text: Positions of texts, integer (n,).
         phrase: Positions of phrases, integer (n,).
         every: Whether all terms are required.
@@ -160,7 +164,7 @@ def contains_terms(coded: CodedTexts, text: Array, phrase: Array, every: bool) -
 
 
 class TermSpans(NamedTuple):
-    """Term codes of texts, with gaps: those of text i are `codes[begin[i]:end[i]]`; int32, ascending."""
+    """Term codes of texts, with gaps: `codes[begin[i]:end[i]]` are those of text i; int32, ascending."""
 
     begin: Array
     end: Array
@@ -169,7 +173,7 @@ class TermSpans(NamedTuple):
 
 @kernel
 def count_terms(spans: TermSpans, texts: Array, seen: Array) -> None:
-    """Count the terms of texts, int32 (n,), -1 for none, in `seen`, int64 (terms,)."""
+    """Add the terms of texts, int32 (n,), -1 for none, to the counts `seen`, int64 (terms,)."""
     for text in texts:
         if text < 0:
             continue
@@ -179,7 +183,7 @@ def count_terms(spans: TermSpans, texts: Array, seen: Array) -> None:
 
 @kernel
 def pack_terms(spans: TermSpans) -> Array:
-    """Return the codes without gaps, after a -1 that belongs to no text, int32; update begin and end."""
+    """Return the codes without gaps, after a -1 that belongs to no text, int32; update `begin` and `end`."""
     out = np.empty(1 + np.sum(spans.end - spans.begin), np.int32)
     out[0] = -1
     used = 1
@@ -195,7 +199,7 @@ def pack_terms(spans: TermSpans) -> Array:
 
 @kernel
 def add_terms(spans: TermSpans, texts: Array, more: Array) -> TermSpans:
-    """Return the terms of texts with further ones.
+    """Return the terms of texts extended by further terms.
 
     Args:
         spans: Terms of texts.
@@ -203,7 +207,7 @@ def add_terms(spans: TermSpans, texts: Array, more: Array) -> TermSpans:
         more: Further terms of each text, int32 (k, n); -1 for none.
 
     Returns:
-        The terms of the n texts, and at the end a row without any.
+        The terms of the n texts, followed by a row without terms.
     """
     count, room = len(texts), np.int64(more.size)
     for text in texts:
@@ -226,7 +230,7 @@ def add_terms(spans: TermSpans, texts: Array, more: Array) -> TermSpans:
 
 @kernel
 def _insert_term(codes: Array, first: Int, used: Int, term: Int) -> Int:
-    """Insert a term, unless it is -1, among ascending codes from `first` on; return where they end."""
+    """Insert a term, unless it is -1, into ascending codes from `first` on; return their end."""
     to = used
     while to > first and codes[to - 1] > term:
         to -= 1
@@ -239,7 +243,7 @@ def _insert_term(codes: Array, first: Int, used: Int, term: Int) -> Int:
 
 
 SPELLED = 12
-"""The bytes of a spelled hash."""
+"""The number of bytes of a spelled hash."""
 
 
 @kernel
