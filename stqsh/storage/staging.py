@@ -1,4 +1,4 @@
-"""The staging of a savepoint: a session's files as they are between two batches, kept in a folder of the home.
+"""The staging of a savepoint: a session's files as they are between two batches, set aside in its home.
 
 A client creates `saving/TOKEN/` in the home with a request that names the client's process. The planner
 serves the request between two batches: it copies a consistent state of control.db, and makes hard links to
@@ -37,7 +37,7 @@ _COPIED = 1 << 20
 _CONTINUED = (".lines", ".jsonl")
 """The suffixes of files that are appended to in place, whatever their size."""
 _INDEXES = ("manifest.json", "taken.jsonl", "end")
-"""Files that refer to others of their folder; they are copied first, because the files they name exist before them."""
+"""Files that refer to others of their folder; they are copied first, because those exist before them."""
 _ATTEMPTS = 5
 
 

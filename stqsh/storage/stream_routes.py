@@ -114,7 +114,7 @@ def routes_kept(
     """Return the routings whose records are still kept after a step; the last one is in force.
 
     SSTD (section 5.2) keeps the mapping tables of older versions for as long as it stores events dealt by
-    them. Routings expire in order, so the search goes from the newest to the first expired one.
+    them. Routings expire in order, so only those in use and one more are checked.
 
     Args:
         spec: the stream.

@@ -1,4 +1,4 @@
-"""Notices: the messages of alerts to the shells of a session, in a file of which each shell reads what is new.
+"""Notices: the messages of alerts to the shells of a session, in a file of which shells read what is new.
 
 Nothing depends on the file: it starts over when it is large, and a line cut short by a full disk is lost.
 """
