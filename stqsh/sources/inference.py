@@ -27,7 +27,7 @@ from stqsh.spec.stream import FileSourceSpec, GeneratorSourceSpec, SourceSpec
 _PROBED_FILES = 3
 """The number of files that are examined."""
 TABULAR = ("csv", "parquet", *LAYER_FORMATS)
-"""The formats whose files must share columns; for others the check fails elsewhere."""
+"""The formats whose files must have a column in common; otherwise `infer` raises an error."""
 
 
 def infer(source: SourceSpec) -> list[list[str]]:
@@ -55,7 +55,7 @@ def infer(source: SourceSpec) -> list[list[str]]:
 
 
 def _check_alike(files: Sequence[tuple[Path, Columns]], source: FileSourceSpec, all_: Sequence[Path]) -> None:
-    """Raise `SourceError` if a file shares no column with another one, and so hardly belongs to it."""
+    """Raise `SourceError` for a file that shares no column with the one that has most columns."""
     wide = max(files, key=lambda file: len(file[1]), default=None)
     for path, columns in files:
         if wide is not None and columns and not columns.keys() & wide[1].keys():

@@ -182,8 +182,7 @@ class ControlDb:
         """Shrink the file if most of it is free; return by how many bytes.
 
         Pages are released in short transactions, so other writers can continue in between. The file of an
-        older
-        version cannot be shrunk in steps: it is rewritten if little of it is in use, and can be shrunk
+        older version cannot be shrunk in steps: it is rewritten if little of it is in use, and can be shrunk
         afterwards.
         """
         [(pages,)], [(free,)] = self.query("PRAGMA page_count"), self.query("PRAGMA freelist_count")
