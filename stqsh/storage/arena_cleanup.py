@@ -1,7 +1,7 @@
 """Arenas in shared memory: create them under names that nobody can foresee, and remove lost ones.
 
-A session that ends removes its arena together with its home. A killed session cannot do that, and neither can
-a home that a user deletes. The next engine that starts on this machine removes what they left.
+A session that ends removes its arena together with its home. A killed session does not, and neither does a
+user who deletes a home. The next engine that starts on this machine removes such arenas.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def _new_arena(home: SessionHome) -> Path:
 def remove_lost_arenas(shared: Path | None = None) -> int:
     """Remove the user's arenas in shared memory whose home is gone, and return how many were removed.
 
-    An arena that names no home stays for a day after its last use: it may be about to be completed, or belong
-    to a session whose home is on another host. Arenas of earlier versions never named a home.
+    An arena that names no home stays for a day after its last use: it may just be in the making, or belong to
+    a session whose home is on another host. Arenas of earlier versions never named a home.
     """
     folders = (shared or homes.SHM).glob(f"stqsh-{os.getuid()}-*")
     lost = [folder for folder in folders if _is_lost(folder)]
