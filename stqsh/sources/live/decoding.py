@@ -45,9 +45,9 @@ class Messages:
         place: their origin, as shown in dead letters: `topic/3`, or `stdin`.
         offsets: their places there, int64 (n,).
         values: their values; None for a tombstone.
-        keys: their keys; empty if no message has one.
+        keys: their keys; empty if keys are not known.
         times: when the broker received them, in ms, int64 (n,); empty if unknown.
-        partitions: their partitions, int64 (n,); empty if there are none.
+        partitions: their partitions, int64 (n,); empty if they have none.
         first_line: the first line of the text whose lines they are; it may be a header.
     """
 

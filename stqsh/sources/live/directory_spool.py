@@ -125,7 +125,7 @@ class DirectoryTaker:
         self._end = end
 
     def _parts(self, path: Path) -> Iterator[ParsedRecords]:
-        """Yield a file's records, some MB at a time; an unreadable record becomes a dead letter."""
+        """Yield a file's records, some MB at a time; a file that cannot be read becomes a dead letter."""
         source = FileSourceSpec(str(path), self._source.format, self._source.options)
         file = SourceFile(0, path, 0)
         try:

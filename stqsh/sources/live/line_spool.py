@@ -81,7 +81,7 @@ class LineBegun:
             self.size, self._is_cut = sum(map(len, self._pieces)), True
 
     def end(self, data: bytes) -> bytes:
-        """Return the line, completed by the beginning of `data`, and the rest of `data`; begin a new line."""
+        """Return the kept bytes joined with `data`, which begins with the line's rest; begin a new line."""
         if self._is_cut:
             _, mark, after = data.partition(b"\n")
             data = mark + after
