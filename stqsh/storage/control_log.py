@@ -112,7 +112,7 @@ class ControlDb:
             raise _home_error(self.path, error) from error
 
     def version(self) -> int:
-        """Return a number that changes when another connection changes the file; cheaper than a row."""
+        """Return a number that changes when another connection changes the file; costs less than any read."""
         return int(self.query("PRAGMA data_version")[0][0])
 
     @contextmanager
