@@ -1,7 +1,7 @@
 """From an empty broker to live updates: `make kafka-demo`.
 
-It brings Apache Kafka, runs it on loopback, sends the sample taxis to a topic as if they reported now, and
-runs a script that reads the topic and follows a query.
+It fetches Apache Kafka, runs it on loopback, sends the sample taxis to a topic as if they were reporting now,
+and runs a script that reads the topic and follows a query.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from stqsh.errors import StqshError
 
 _TOPIC = "taxis"
 _PER_S = 200
-"""Reports that are sent a second."""
+"""Number of reports sent per second."""
 _QUIET: dict[str, str | int] = {"log_level": 0}
-"""The broker ends before its clients here; that is nothing to report."""
+"""Messages to suppress, because the broker always stops before its clients here."""
 _SCRIPT = """\
 CREATE MOVING STREAM taxis (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, status STRING)
   KEY oid  LOCATION (lon, lat)  TIME ts
@@ -40,7 +40,7 @@ TAIL free LIMIT 40;
 
 
 def reports(folder: Path) -> Iterator[dict[str, str]]:
-    """Yield the reports of the sample taxis in the order of their times."""
+    """Yield the reports of the sample taxis, ordered by time."""
     found: list[dict[str, str]] = []
     for path in sorted(folder.glob("*.csv")):
         with path.open(encoding="utf-8", newline="") as lines:
@@ -49,7 +49,7 @@ def reports(folder: Path) -> Iterator[dict[str, str]]:
 
 
 def send_reports(address: str, folder: Path) -> None:
-    """Send the reports, each with the time at which it is sent."""
+    """Send the reports; each gets the time at which it is sent."""
     producer = Producer({"bootstrap.servers": address, "linger.ms": 10, **_QUIET})
     for report in reports(folder):
         value = {

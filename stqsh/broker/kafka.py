@@ -1,8 +1,8 @@
 """A real Apache Kafka broker on loopback, for tests, measurements and the demonstration.
 
-`bring_jars` has Ivy, which comes with Spark, bring Kafka's jars into the user's cache, once (45 jars, 43 MB,
-from Maven Central unless `STQSH_MAVEN` names another repository). A `KafkaBroker` is one node in KRaft mode,
-with its data in a directory of the caller's.
+`bring_jars` lets Ivy, which is part of Spark, download Kafka's jars into the user's cache, once (45 jars, 43
+MB, from Maven Central unless `STQSH_MAVEN` names another repository). A `KafkaBroker` is one node in KRaft
+mode, with its data in a directory given by the caller.
 """
 
 from __future__ import annotations
@@ -51,32 +51,32 @@ log.retention.check.interval.ms=1000
 log.initial.task.delay.ms=100
 """
 _GUARD = 'cat >/dev/null; kill -KILL "$0" 2>/dev/null'
-"""What a shell does that guards a process: its input ends when the process that started both has died."""
+"""The script of the shell that guards a process: its input ends when the parent of both has died."""
 
 _CLUSTER_ID = "c3Rxc2hzdHFzaHN0cXNoMA"
 
 
 def bring_jars() -> Path:
-    """Return the directory that holds Kafka's jars; bring them if they are not there.
+    """Return the directory with Kafka's jars; download them if they are not there.
 
     Raises:
-        LibraryMissingError: they cannot be had.
+        LibraryMissingError: they cannot be downloaded.
     """
     return bring(f"kafka-{VERSION}", "org.apache.kafka", f"kafka_{_SCALA}", VERSION)
 
 
 class KafkaFailedError(StqshError):
-    """A broker does not start."""
+    """A broker cannot start."""
 
 
 @dataclass(frozen=True)
 class BrokerSecurity:
-    """Listeners of a broker besides the plain one, and what they ask for.
+    """The listeners of a broker in addition to the plain one, and the credentials they require.
 
     Attributes:
-        protocols: a listener for each: SSL, SASL_PLAINTEXT, SASL_SSL.
+        protocols: the protocol of each listener: SSL, SASL_PLAINTEXT, SASL_SSL.
         settings: lines of `server.properties` for them.
-        scram: users of SCRAM, as Kafka's storage tool takes them: `SCRAM-SHA-256=[name=…,password=…]`.
+        scram: SCRAM users in the format of Kafka's storage tool: `SCRAM-SHA-256=[name=…,password=…]`.
     """
 
     protocols: tuple[str, ...] = ()
@@ -88,11 +88,11 @@ class KafkaBroker:
     """One node of Kafka on loopback.
 
     Args:
-        directory: where its data, settings and log are.
-        jars: as `bring_jars` returns.
-        port: where it listens; 0 for any free port.
-        security: further listeners, which ask for credentials or encrypt.
-        host: the address of this host where it listens.
+        directory: the folder for its data, settings and log.
+        jars: the folder returned by `bring_jars`.
+        port: the port on which it listens; 0 for any free port.
+        security: further listeners, which require credentials or encrypt.
+        host: the address of this host on which it listens.
     """
 
     def __init__(
@@ -129,15 +129,15 @@ class KafkaBroker:
 
     @property
     def pid(self) -> int:
-        """The process of a broker that runs."""
+        """The process of a running broker."""
         assert self._process is not None, "the broker runs"
         return self._process.pid
 
     def start(self) -> None:
-        """Start the broker, or start it again with its data, and wait until it answers.
+        """Start the broker, or restart it with its data, and wait until it answers.
 
-        It has a session of its own, so that Ctrl-C does not end it before its clients. If this process is
-        killed, the broker is, too.
+        It runs in a process session of its own, so that Ctrl-C does not stop it before its clients. If this
+        process is killed, a guard process kills the broker.
         """
         command = [java(), "-Xmx512m", "-cp", f"{self._jars}/*", "kafka.Kafka", str(self._properties)]
         with (self._directory / "broker.log").open("ab") as log:
@@ -159,7 +159,7 @@ class KafkaBroker:
             time.sleep(0.1)
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """End the broker: in order, or at once with SIGKILL."""
+        """Stop the broker: cleanly, or at once with SIGKILL."""
         if self._process is None:
             return
         self._let_go()
@@ -172,7 +172,7 @@ class KafkaBroker:
         self._process = None
 
     def _let_go(self) -> None:
-        """End the guard before the broker's number can be another process's."""
+        """Stop the guard, which must not kill a process that reuses the broker's pid."""
         if self._guard is not None:
             self._guard.kill()
             self._guard.communicate()
@@ -198,7 +198,7 @@ class KafkaBroker:
 
 
 def _environ() -> dict[str, str]:
-    """Return an environment for Java without options that Java announces on standard error."""
+    """Return an environment for Java without options that make Java write to standard error."""
     return {name: value for name, value in os.environ.items() if name != "JDK_JAVA_OPTIONS"}
 
 
@@ -216,7 +216,7 @@ def running_broker(
     security: BrokerSecurity | None = None,
     host: str = LOOPBACK,
 ) -> Iterator[KafkaBroker]:
-    """Run a broker while the context lasts, in a temporary directory unless one is named."""
+    """Run a broker within the context, in a temporary directory unless one is given."""
     work = directory or Path(tempfile.mkdtemp(prefix="stqsh-kafka-"))
     broker = KafkaBroker(work, bring_jars(), port, security, host)
     broker.start()

@@ -1,4 +1,4 @@
-"""Bring Java libraries from Maven Central, with Ivy, which Spark brings along.
+"""Download Java libraries from Maven Central with Ivy, which is part of Spark.
 
 `STQSH_MAVEN` names another repository.
 """
@@ -23,24 +23,24 @@ _SETTINGS = """<ivysettings><settings defaultResolver="named"/>
 
 
 class LibraryMissingError(StqshError):
-    """A library cannot be had on this machine."""
+    """A library is not available on this machine."""
 
 
 def bring(
     folder: str, group: str, module: str, version: str, cache: Path | None = None, *, alone: bool = False
 ) -> Path:
-    """Return the directory with the jars of a library and of what it needs; bring them if they are not there.
+    """Return the directory with the jars of a library and its dependencies; download them if needed.
 
     Args:
         folder: the directory's name in the cache.
         group: the library's group.
         module: its name.
         version: its version.
-        cache: where such directories are; by default the user's cache of stqsh.
-        alone: whether to bring the library without what it needs.
+        cache: the folder of such directories; by default the user's cache of stqsh.
+        alone: whether to omit the dependencies.
 
     Raises:
-        LibraryMissingError: they cannot be had.
+        LibraryMissingError: they cannot be downloaded.
     """
     cache = cache or Path(platformdirs.user_cache_dir("stqsh"))
     jars = cache / folder
@@ -52,7 +52,7 @@ def bring(
         try:
             (Path(work) / "lib").rename(jars)
         except OSError:
-            if not jars.is_dir():  # another process was quicker
+            if not jars.is_dir():  # unless another process was faster
                 raise
     return jars
 

@@ -1,14 +1,14 @@
 """STQL, the language of stqsh: from text to statements, and from statements to the specs of the control log.
 
-ast/           the statements, their expressions, and the source that they come from
-syntax/        the grammar, splitting, parsing, what may come next, error diagnosis
+ast/           the statements, their expressions, and their positions in the source text
+syntax/        the grammar, splitting, parsing, what may follow a text, error diagnosis
 ast_builder/   one function for each rule of the grammar, which builds the syntax tree
 printer/       statements as text
-binder/        names and types checked against the catalogue; one function for each statement
-reference/     what HELP says of each statement
-catalogue.py   what the binder asks of a catalogue
+binder/        checks names and types against the catalogue; one function for each statement
+reference/     the texts that HELP shows for each statement
+catalogue.py   the interface by which the binder reads a catalogue
 types.py       the types of columns
-errors.py      errors with a place in the source, a caret, and what was expected
+errors.py      errors with a position in the source, a caret, and what was expected
 
 >>> from stqsh.lang.syntax.parse import parse
 >>> from stqsh.lang.printer.printer import to_sql

@@ -1,4 +1,4 @@
-"""The view of the catalogue that the binder needs."""
+"""The interface by which the binder reads the catalogue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stqsh.spec.view import ViewSpec
 
 
 class CatalogueView(Protocol):
-    """The names in use, and what each of them stands for."""
+    """The names in use, and the objects to which they refer."""
 
     def stream(self, name: str) -> StreamSpec | None:
         """Return the spec of a stream; None if there is no stream of that name."""
@@ -42,17 +42,17 @@ class CatalogueView(Protocol):
         """Return the spec of an alert; None if there is no alert of that name."""
 
     def function(self, name: str) -> FunctionSpec | None:
-        """Return a function that a user or a package has added, by its name in upper case; None for none."""
+        """Return a function added by a user or a package, by its name in upper case; None if unknown."""
 
     def kind_of(self, name: str) -> str | None:
-        """Return what a name stands for, one of the kinds of `names`; None if it is free."""
+        """Return the kind of the object with a name, one of the kinds of `names`; None if it is free."""
 
     def names(self, kind: str) -> Collection[str]:
         """Return the names in use of a kind: "stream", "table", "region", "view", "query" and so on."""
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """The settings that SET may change, by their dotted keys."""
+        """The settings that SET can change, by their dotted keys."""
 
 
 @dataclass(frozen=True)
@@ -107,11 +107,11 @@ class Catalogue:
         return self.functions.get(name)
 
     def kind_of(self, name: str) -> str | None:
-        """Return what a name stands for; None if it is free."""
+        """Return the kind of the object with a name; None if it is free."""
         return next((kind for kind, named in self._named.items() if name in named), None)
 
     def names(self, kind: str) -> Collection[str]:
-        """Return the names of a kind, in the order in which they were given."""
+        """Return the names of a kind, in order of insertion."""
         return self._named[kind].keys()
 
     @property

@@ -1,6 +1,6 @@
-"""Errors in statements: where the fault is, what it is, what was expected, and a similar name.
+"""Errors in statements: where the error is, what it is, what was expected, and a similar name.
 
-All text of these errors is built here:
+The text of these errors is assembled here:
 
     demo.stq:3:15: unknown column 'speeed'
       WHERE speeed > 5
@@ -37,9 +37,9 @@ _INDENT = "  "
 
 
 class LangError(StqshError):
-    """A fault in a statement.
+    """An error in a statement.
 
-    `expected` describes what may stand there in plain words, `near` is the most similar name that exists.
+    `expected` describes in plain words what is allowed there; `near` is the most similar existing name.
     """
 
     exit_code: ClassVar[int] = 2
@@ -62,15 +62,15 @@ class LangError(StqshError):
 
     @property
     def place(self) -> Place | None:
-        """The line and column in the file or text; None if the fault has no place."""
+        """The line and column in the file or text; None if the error has no position."""
         if self.piece is None:
             return None
         return self.piece.source.place(self.piece.offset + max(self.span.start, 0))
 
     def text(self, width: int | None = None) -> str:
-        """Return the whole text: place and message, the line, a caret, what was expected, the similar name.
+        """Return the whole text: position and message, the line, a caret, what was expected, a similar name.
 
-        A line wider than the terminal, `width`, is cut around the caret.
+        A line wider than `width`, the terminal's, is cut around the caret.
         """
         lines = [self._head(), *self._excerpt(min(_WIDEST, (width or _WIDEST) - len(_INDENT) - 1))]
         if self.expected:
@@ -98,7 +98,7 @@ class LangError(StqshError):
         width = min(self.span.end - self.span.start, len(line) - len(before))
         width = len(escape_controls(line[len(before) : len(before) + width]))
         line, before = escape_controls(line), escape_controls(before)
-        # Tabs stay tabs, so that the caret is under its character whatever their width.
+        # Tabs stay tabs, so that the caret is below its character whatever the tab width.
         indent = "".join("\t" if character == "\t" else " " for character in before)
         return [_INDENT + line, f"{_INDENT}{indent}{'^' * max(width, 1)}"]
 
@@ -108,7 +108,7 @@ class StatementSyntaxError(LangError):
 
 
 class BindError(LangError):
-    """A statement that does not fit the catalogue, or makes no sense."""
+    """A statement that does not match the catalogue, or makes no sense."""
 
 
 class NotSupportedError(LangError):
@@ -121,9 +121,9 @@ class NotSupportedError(LangError):
 
 @contextmanager
 def locating(piece: Piece) -> Iterator[None]:
-    """Add the piece of source to the faults raised inside.
+    """Add the piece of source to errors raised within the context.
 
-    Nesting too deep for Python's stack becomes a fault as well.
+    Nesting that exceeds Python's stack becomes such an error, too.
     """
     try:
         yield
@@ -146,7 +146,7 @@ def near(given: str, names: Iterable[str]) -> str | None:
 
 
 def or_list(words: tuple[str, ...]) -> str:
-    """Return `a`, `a or b` or `a, b or c`; a very long list is cut."""
+    """Return `a`, `a or b` or `a, b or c`; a very long list is shortened."""
     if len(words) > _MOST_EXPECTED:
         return ", ".join(words[:_MOST_EXPECTED]) + ", …"
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"

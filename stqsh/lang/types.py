@@ -1,4 +1,4 @@
-"""The types of columns: their names in the language, and which values fit which."""
+"""The types of columns: their names in the language, and which values fit them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def a_type(kind: str) -> str:
 
 
 def type_named(name: Name) -> str:
-    """Return the normalised type for a type's name in any case; raise for an unknown one."""
+    """Return the normalised type for a type's name, ignoring case; raise for an unknown type."""
     given = name.text.upper()
     found = ALIASES.get(given, given)
     if found in TYPES:

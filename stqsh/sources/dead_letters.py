@@ -1,4 +1,4 @@
-"""Write and read dead letters, the records of a source that could not be read, as one JSON object a line."""
+"""Write and read dead letters: source records that could not be read, as one JSON object per line."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import orjson
 from stqsh.fs import atomic_write, settle
 
 DEAD_LETTERS = "dead_letters.jsonl"
-"""The file of a store or table with its dead letters."""
+"""The file of a store or table that contains its dead letters."""
 LIVE_LETTERS = "dead"
-"""The folder of a live stream with a file for each batch that had any."""
+"""The folder of a live stream's dead letters, with one file for each batch that had any."""
 MOST_LIVE_BYTES = 64 << 20
-"""The most that a live stream keeps of them; they are counted for ever."""
+"""The most dead letters kept for a live stream; the count includes deleted ones."""
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -30,7 +30,7 @@ class DeadLetter(msgspec.Struct, frozen=True, gc=False):
 
 
 def letter_lines(letters: Iterable[DeadLetter]) -> bytes:
-    """Return dead letters as lines of a file.
+    """Return dead letters as the lines of a file.
 
     >>> letter_lines([DeadLetter("m/0", 7, "not JSON", "{")])
     b'{"file":"m/0","line":7,"reason":"not JSON","text":"{"}\\n'
@@ -39,7 +39,7 @@ def letter_lines(letters: Iterable[DeadLetter]) -> bytes:
 
 
 class DeadLetterWriter:
-    """Write dead letters to a file that appears as a whole when the `with` block succeeds."""
+    """Writes dead letters to a file that appears atomically when the `with` block succeeds."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -66,7 +66,7 @@ class DeadLetterWriter:
 
 
 def write_live_letters(directory: Path, batch: int, lines: bytes) -> None:
-    """Write the dead letters of a batch of a live stream; the oldest go when there are too many."""
+    """Write the dead letters of a live stream's batch; delete the oldest ones if there are too many."""
     if not lines:
         return
     folder = directory / LIVE_LETTERS
@@ -82,12 +82,12 @@ def write_live_letters(directory: Path, batch: int, lines: bytes) -> None:
 
 
 def read_dead_letters(directory: Path) -> Iterator[DeadLetter]:
-    """Yield the dead letters of a store or table in their order; none where nothing is written yet."""
+    """Yield the dead letters of a store or table in order; none if nothing has been written yet."""
     for file in (directory / DEAD_LETTERS, *sorted((directory / LIVE_LETTERS).glob("*.jsonl"))):
         try:
             with file.open("rb") as lines:
                 for line in lines:
-                    if line.endswith(b"\n"):  # the last one may be half written
+                    if line.endswith(b"\n"):  # the last line may be incomplete
                         yield DeadLetter(**orjson.loads(line))
         except FileNotFoundError:
             continue

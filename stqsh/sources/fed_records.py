@@ -1,4 +1,4 @@
-"""Records that are fed by hand: from a file, or from standard input as they come."""
+"""Records fed by hand: from a file, or from standard input as they arrive."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ from stqsh.sources.source_files import UNREADABLE, format_named, format_of, opti
 from stqsh.spec.stream import FileSourceSpec, InsertsSourceSpec, Options, StreamSpec
 
 STDIN = "stdin"
-"""What dead letters call standard input."""
+"""The name of standard input in dead letters."""
 _TABLE = "table"
 _MOST_WAIT_S = 0.2
 _READ_BYTES = 1 << 18
 _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 _PARQUET = b"PAR1"
-#: The bytes of an object of several lines in which it says that it is a FeatureCollection.
+#: How many bytes of a multi-line object are searched for a declaration as a FeatureCollection.
 _HEAD_BYTES = 4096
 
 
 class ArrivingBytes:
-    """Standard input: a read returns what has come, at once where nothing more comes for now."""
+    """Standard input: a read returns the available bytes, without waiting for more."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor, self._head = descriptor, b""
 
     def head(self) -> bytes:
-        """Return as much of the beginning as shows the format; it is read again later."""
+        """Return as much of the beginning as the format requires; `read` returns it again."""
         head = b""
         while not _tells_format(head) and (more := self.read(BLOCK_BYTES)):
             head += more
@@ -59,7 +59,7 @@ class ArrivingBytes:
         return head
 
     def read(self, size: int, /) -> bytes:
-        """Return at most `size` bytes, or what was taken for the head; none at the end."""
+        """Return at most `size` bytes, or all of the head read before; b"" at the end."""
         if self._head:
             found, self._head = self._head, b""
             return found
@@ -73,7 +73,7 @@ class ArrivingBytes:
 
 
 def _tells_format(head: bytes) -> bool:
-    """Return whether a beginning has a whole line with data, or enough lines of an object of several."""
+    """Return whether a beginning has a complete line of data, or enough lines of a multi-line object."""
     if head.startswith((*_COMPRESSED, _PARQUET)) or len(head) >= BLOCK_BYTES:
         return True
     lines = [line for line in re.split(rb"[\r\n]", head.removeprefix(BOM))[:-1] if line.strip()]
@@ -84,10 +84,10 @@ def _tells_format(head: bytes) -> bool:
 
 
 def sniff(head: bytes) -> str:
-    """Return the format of what begins so.
+    """Return the format of data with this beginning.
 
     Raises:
-        SourceError: it is compressed.
+        SourceError: the data is compressed.
 
     >>> sniff(b'{"oid": "a"}'), sniff(b"oid,lon"), sniff(b'{"type": "Feature", "geometry": null}')
     ('jsonl', 'csv', 'geojson')
@@ -107,15 +107,15 @@ def sniff(head: bytes) -> str:
 
 
 def read_fed(spec: StreamSpec, origin: Path | ArrivingBytes, form: str | None) -> Iterator[SpoolSegment]:
-    """Yield what is fed to a stream, some MB at a time; of standard input, as it comes.
+    """Yield the records fed to a stream, some MB at a time; those of standard input as they arrive.
 
     Args:
-        spec: a stream FROM INSERTS, whose FORMAT counts where `form` is None.
+        spec: a stream FROM INSERTS, whose FORMAT applies if `form` is None.
         origin: a file, or standard input.
-        form: the format; None if it follows from the stream, the file's name, or the first bytes.
+        form: the format; None if the stream, the file's name or the first bytes determine it.
 
     Raises:
-        SourceError: it cannot be read, or lacks a declared column.
+        SourceError: the input cannot be read, or lacks a declared column.
     """
     assert isinstance(spec.source, InsertsSourceSpec), f"{spec.name} takes no INSERT"
     form = form or spec.source.format
@@ -130,7 +130,7 @@ def read_fed(spec: StreamSpec, origin: Path | ArrivingBytes, form: str | None) -
 
 
 def read_table(spec: StreamSpec, data: Any) -> Iterator[SpoolSegment]:
-    """Yield the rows of a table, as `as_table` takes it, some at a time.
+    """Yield the rows of a table in segments; `data` is anything that `as_table` accepts.
 
     Raises:
         SourceError: it is not a table, or a declared column is missing.
@@ -147,9 +147,9 @@ def read_table(spec: StreamSpec, data: Any) -> Iterator[SpoolSegment]:
 
 
 def as_table(data: Any) -> pa.Table:
-    """Return data that a program gives as a table.
+    """Return a program's data as a table.
 
-    It is a pyarrow Table, a pandas DataFrame, a dict of columns, a list of dicts, or what gives Arrow data.
+    It may be a pyarrow Table, a pandas DataFrame, a dict of columns, a list of dicts, or an Arrow exporter.
 
     Raises:
         SourceError: it is none of these, or its columns do not fit together.
@@ -162,7 +162,7 @@ def as_table(data: Any) -> pa.Table:
         if isinstance(data, list | tuple) and all(isinstance(row, Mapping) for row in data):
             names = dict.fromkeys(name for row in data for name in row)
             return pa.table({name: _column([row.get(name) for row in data]) for name in names})
-        if hasattr(data, "iloc"):  # pandas, whose Arrow data has the index as well
+        if hasattr(data, "iloc"):  # pandas, whose Arrow export includes the index
             return _of_pandas(data)
         if hasattr(data, "__arrow_c_stream__"):
             return pa.table(data)
@@ -176,7 +176,7 @@ def as_table(data: Any) -> pa.Table:
 
 
 def _of_pandas(frame: Any) -> pa.Table:
-    """Return the table of a DataFrame, whose columns of objects may be of several types."""
+    """Return the table of a DataFrame; its object columns may contain values of several types."""
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowException, OverflowError):
@@ -185,9 +185,9 @@ def _of_pandas(frame: Any) -> pa.Table:
 
 
 def _column(values: Any) -> Any:
-    """Return a column; a list of values that Arrow has no type for as texts: each is read on its own.
+    """Return a column; if Arrow has no type for a list, convert its values to texts, to be parsed one by one.
 
-    They are of several types, or whole numbers beyond 64 bits.
+    Such a list has values of several types, or integers beyond 64 bits.
     """
     if not isinstance(values, list | tuple):
         return values
@@ -198,7 +198,7 @@ def _column(values: Any) -> Any:
 
 
 class _FedBlock(NamedTuple):
-    """A block, and the columns with the unit of its times."""
+    """A block, and the layout with the unit of its times."""
 
     layout: RecordSchema
     block: FileBlock
@@ -217,7 +217,7 @@ def _blocks(
             columns = with_seconds(layout, options, rows.columns)
             yield _FedBlock(layout, FileBlock(0, STDIN, replace(rows, columns=columns)))
         return
-    with tempfile.TemporaryDirectory() as folder:  # these are read as a whole
+    with tempfile.TemporaryDirectory() as folder:  # the other formats need the whole input
         path = Path(folder) / STDIN
         with path.open("wb") as copy:
             while data := origin.read(BLOCK_BYTES):
@@ -228,11 +228,11 @@ def _blocks(
 def _file_blocks(
     name: str, path: Path, form: str, layout: RecordSchema, options: Options
 ) -> Iterator[_FedBlock]:
-    """Yield the blocks of a file; the first one shows what numbers of time count."""
+    """Yield the blocks of a file; the first block determines the unit of numeric times."""
     blocks = format_named(form).read(path, layout, options)
     if "timestamp" not in options and (first := next(blocks, None)) is not None:
         layout = number_unit(FileBlock(0, name, first), layout).layout
-        # The unit says which digits of numbers count; a pipe cannot be read again.
+        # The unit determines how numbers have to be read, so read again; a pipe cannot be reread.
         blocks = format_named(form).read(path, layout, options) if path.is_file() else chain([first], blocks)
     for rows in blocks:
         yield _FedBlock(layout, FileBlock(0, name, rows))
@@ -241,7 +241,7 @@ def _file_blocks(
 def _arriving_rows(
     stream: ArrivingBytes, form: str, layout: RecordSchema, options: Options
 ) -> Iterator[RowBlock]:
-    """Yield the rows of lines, which mean the same in whatever pieces they arrive."""
+    """Yield the rows of lines; how the input is split into pieces does not change the result."""
     if form == "csv":
         dialect = CsvDialect.of(options)
         yield from csv_blocks(text_blocks(stream, dialect.quoting), layout, dialect, STDIN)

@@ -1,4 +1,4 @@
-"""Read the rows of files for a query that asks them once; no row needs a key, a place or a time."""
+"""Read the rows of files for a one-time query; rows need no key, place or time."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ class FileRows:
     """The rows of files.
 
     Attributes:
-        set_aside: how many records could not be read, of what `batches` has read so far.
-        first_letter: the first one of them.
+        set_aside: the number of unreadable records in what `batches` has read so far.
+        first_letter: the dead letter of the first of them.
     """
 
     def __init__(self, stream: StreamSpec) -> None:
-        """Take what a stream of the files would be; its key is `ROW`, and other roles may be empty."""
+        """Accept the definition of a stream of the files; its key is `ROW`, and other roles may be empty."""
         self._stream, self._source = stream, file_source(stream)
         self.set_aside = 0
         self.first_letter: DeadLetter | None = None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows, some MB at a time, with the column `ROW`; at least one batch, perhaps empty.
+        """Yield the rows with the column `ROW`, some MB at a time; at least one batch, possibly empty.
 
         Raises:
-            SourceError: a file lacks a column that the first ones have, or an option is unknown.
+            SourceError: a file lacks a column of the first files, or an option is unknown.
         """
         files, layout = find_files(self._source), self._layout()
         schema = layout.schema.append(pa.field(ROW, pa.int64()))
@@ -48,7 +48,7 @@ class FileRows:
                 count += rows
 
     def _layout(self) -> RecordSchema:
-        """Return how rows are read; the first ones tell the unit of times that are numbers."""
+        """Return the layout of the rows; the first rows determine the unit of numeric times."""
         stream = self._stream
         layout = RecordSchema(
             stream.columns,

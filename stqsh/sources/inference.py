@@ -25,16 +25,16 @@ from stqsh.sources.source_files import (
 from stqsh.spec.stream import FileSourceSpec, GeneratorSourceSpec, SourceSpec
 
 _PROBED_FILES = 3
-"""The number of files that are read."""
+"""The number of files that are examined."""
 TABULAR = ("csv", "parquet", *LAYER_FORMATS)
-"""The formats whose files have the same columns, or another error."""
+"""The formats whose files must have a column in common; otherwise `infer` raises an error."""
 
 
 def infer(source: SourceSpec) -> list[list[str]]:
     """Return the columns [[name, type], ...] of a source, as in a StreamSpec.
 
     Raises:
-        SourceError: there is no file, none that can be read, or its format is unknown.
+        SourceError: there is no file, none can be read, or the format is unknown.
     """
     if isinstance(source, GeneratorSourceSpec):
         return [list(column) for column in NETWORK_COLUMNS]
@@ -55,7 +55,7 @@ def infer(source: SourceSpec) -> list[list[str]]:
 
 
 def _check_alike(files: Sequence[tuple[Path, Columns]], source: FileSourceSpec, all_: Sequence[Path]) -> None:
-    """Raise `SourceError` where a file shares no column with another one: it is hardly of the same source."""
+    """Raise `SourceError` for a file that shares no column with the one that has most columns."""
     wide = max(files, key=lambda file: len(file[1]), default=None)
     for path, columns in files:
         if wide is not None and columns and not columns.keys() & wide[1].keys():
@@ -86,15 +86,15 @@ def columns_of_file(path: Path, source: FileSourceSpec) -> Columns:
 
 
 def _is_located(columns: Columns) -> bool:
-    """Return whether columns with usual names are a location."""
+    """Return whether columns with usual names form a location."""
     guesses = guess_roles([(name, kind or "") for name, kind in columns.items()])
     return guesses["x"] is not None and guesses["y"] is not None
 
 
 def _places_of(path: Path, source: FileSourceSpec) -> Columns:
-    """Return the columns of the location that are made of a file's geometries; {} without geometries.
+    """Return the location columns that are computed from a file's geometries; {} without geometries.
 
-    A file may have polygons, for regions: it has no location, either.
+    A file with polygons, for regions, has no location, either.
     """
     form, options, places = format_of(path, source), options_of(path, source), PlaceOptions.of(source.options)
     names = geometry_names(path, form) if places.geometry is None else (places.geometry,)

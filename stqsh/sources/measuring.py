@@ -1,4 +1,4 @@
-"""Measure what the files of a stream hold: all records of small ones, a sample of large ones."""
+"""Measure the content of a stream's files: all records of small files, a sample of large ones."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from stqsh.spec.source_facts import SourceFacts
 from stqsh.spec.stream import Bounds, StreamSpec
 
 READ_WHOLE, SAMPLED = 12 << 20, 6 << 20
-"""Sources of at most so many bytes of text are read whole, and so many bytes of larger ones."""
-#: The most rows of a store that are read whole, and whose objects are counted.
+"""Sources with at most this many bytes of text are read whole; the second is the sample size for others."""
+#: The most rows of a store that is read whole, and whose objects are counted.
 _WHOLE_STORE = 1 << 19
-#: The share of places at either end that does not count where it would more than double the extent.
+#: The share of places at either end that is ignored if it would more than double the extent.
 _OUTLIERS = 0.005
 _MUCH_WIDER = 2.0
-#: So many times the usual wait for the next record is a break.
+#: A wait for the next record is a break if it is this many times as long as usual.
 _BREAK = 60
 
 
 def measure_files(spec: StreamSpec) -> SourceFacts | None:
-    """Measure the records of a stream of files, of large ones by a sample; None where there are none.
+    """Measure the records of a stream of files, large ones by a sample; None if there are no records.
 
     Raises:
         SourceError: there is no file, its format is unknown, or a declared column is missing.
@@ -61,12 +61,12 @@ def measure_files(spec: StreamSpec) -> SourceFacts | None:
 
 
 def measure_store(directory: Path, spec: StreamSpec) -> SourceFacts | None:
-    """Measure the records of a stream that has been read, as its store has them; None where there are none.
+    """Measure the records in the store of a stream that has been read; None if there are no records.
 
-    Their number and times are exact; of a large store the extent is that of a sample.
+    Their number and times are exact; the extent of a large store is measured by a sample.
 
     Raises:
-        DamagedFileError: the store is not what was written.
+        DamagedFileError: a file of the store differs from what was written.
     """
     manifest = read_manifest(directory)
     if manifest is None:
@@ -104,7 +104,7 @@ def _count_objects(directory: Path, manifest: Manifest, spec: StreamSpec) -> int
 
 
 def _rounded(count: float) -> int:
-    """Return an estimate with two digits.
+    """Round an estimate to two digits.
 
     >>> _rounded(612_345), _rounded(7)
     (610000, 7)
@@ -155,16 +155,16 @@ def _measured(parts: Iterable[ParsedRecords], spec: StreamSpec, layout: RecordSc
 
 
 def _busy_s(instants: NDArray[np.int64]) -> float:
-    """Return the seconds between instants, int64 (n,) ascending, without what makes long breaks long."""
+    """Return the seconds between the first and last instant, int64 (n,) ascending, with breaks cut short."""
     waits = np.diff(instants)
     return float(np.minimum(waits, _BREAK * np.median(waits)).sum()) / 1e6 if len(waits) else 0.0
 
 
 def _extent(x: Floats, y: Floats) -> tuple[Bounds | None, bool]:
-    """Return the extent of places, float64 (n,) each, NaN where there is none, without a few far away.
+    """Return the extent of places, float64 (n,) each, NaN where there is none, excluding a few remote ones.
 
     Returns:
-        the extent, None without places, and whether places are outside of it.
+        The extent, None without places, and whether any places are outside it.
     """
     places = np.column_stack([x, y])
     places = places[~np.isnan(places).any(axis=1)]

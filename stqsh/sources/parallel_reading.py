@@ -1,4 +1,4 @@
-"""Run several readers in threads, a little ahead of what is taken, and yield what they read in order."""
+"""Run several readers in threads, slightly ahead of their consumer, and yield their items in order."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Generic, NamedTuple, TypeVar
 
 Item = TypeVar("Item")
 _ITEMS_AHEAD = 4
-"""The number of items that each reader may be ahead."""
+"""How many items each reader may be ahead of the consumer."""
 _PUT_S = 0.1
-"""How long a reader waits before it looks whether it is still needed, in seconds."""
+"""How often a blocked reader checks whether it is still needed, in seconds."""
 
 
 class ReadItem(NamedTuple, Generic[Item]):
@@ -34,14 +34,15 @@ def read_in_threads(
 ) -> Iterator[ReadItem[Item]]:
     """Yield the items of all readers, in order of the readers.
 
-    As few readers have been started as memory has room for, however slowly items are taken.
+    At most `threads` readers run ahead of the current one, so memory use is bounded however slowly items
+    are consumed.
 
     Args:
         readers: Each returns an iterator, which is run in one thread.
         threads: How many of them run at once.
 
     Raises:
-        Exception: what a reader raises, after the items before it; the others are stopped.
+        Exception: an error of a reader, after the items before it; the other readers are stopped.
     """
     stopped = Event()
     waiting: deque[Queue[Item | _End]] = deque()
@@ -61,19 +62,19 @@ def read_in_threads(
 
 
 def _run(reader: Callable[[], Iterator[Item]], queue: Queue[Item | _End], stopped: Event) -> None:
-    """Put the items of a reader and its end into a queue, until nobody needs them."""
+    """Put the items of a reader and its end into a queue, until they are no longer needed."""
     end = _End(None)
     try:
         for item in reader():
             if not _put(item, queue, stopped):
                 return
-    except Exception as error:  # it is raised where the items are taken
+    except Exception as error:  # it is raised in the consumer
         end = _End(error)
     _put(end, queue, stopped)
 
 
 def _put(item: Item | _End, queue: Queue[Item | _End], stopped: Event) -> bool:
-    """Put an item into a queue once there is room; return whether it is still needed."""
+    """Put an item into a queue once there is room; return whether the reader is still needed."""
     while not stopped.is_set():
         try:
             queue.put(item, timeout=_PUT_S)

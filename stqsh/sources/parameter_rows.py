@@ -26,7 +26,7 @@ Lines = Callable[[NDArray[np.int64]], list[int]]
 
 
 class RowFault(NamedTuple):
-    """A row that makes no query: its file ("" for a table in memory), its line from 1, and the reason."""
+    """A row that gives no query: its file ("" for a table in memory), its line from 1, and the reason."""
 
     file: str
     line: int
@@ -42,11 +42,11 @@ class ParameterBlock(NamedTuple):
     """Some rows of one file.
 
     Attributes:
-        columns: by name, (n,) each, in the wanted types; null where empty or unreadable.
+        columns: columns by name, (n,) each, in the wanted types; null where empty or unreadable.
         bad: for each column a mask of unreadable values, (n,); `shown` returns such a value as text.
-        lines: returns the lines of rows by their places in the block.
+        lines: returns the line numbers of rows, given their places in the block.
         numbers: the numbers of the rows in their file, from 1, (n,).
-        faults: rows without columns.
+        faults: rows that could not be split into columns.
     """
 
     file: str
@@ -59,7 +59,7 @@ class ParameterBlock(NamedTuple):
 
 
 def read_parameters(source: FileSourceSpec, columns: Mapping[str, str]) -> Iterator[ParameterBlock]:
-    """Read columns of a file source in the order of the files' names.
+    """Read columns of a file source, in the order of the files' names.
 
     Args:
         source: the files.
@@ -94,7 +94,7 @@ def table_parameters(table: pa.Table, columns: Mapping[str, str]) -> Iterator[Pa
 
 
 def table_columns(table: pa.Table) -> list[list[str]]:
-    """Return the columns [[name, type], ...] of a table whose types STQL has."""
+    """Return the columns [[name, type], ...] of a table that have an STQL type."""
     kinds = [(field.name, kind_of_arrow(field.type)) for field in table.schema]
     return [[name, kind] for name, kind in kinds if kind is not None]
 

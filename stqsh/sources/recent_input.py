@@ -1,4 +1,4 @@
-"""What a stream brought lately, and what its queries ask about: what routings are planned by."""
+"""A stream's recent records and the regions of its queries, by which routings are planned."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ from stqsh.storage.rows import Progress
 from stqsh.storage.slot_files import PublishedSlots
 
 SIDE = 256
-"""Cells a side of a new table."""
+"""The number of cells per side of a new table."""
 RECENT = 200_000
-"""The most records that count as recent."""
+"""The most records that are considered recent."""
 _PATIENCE_S = 10.0
-"""How long to wait for the slots' objects while a batch is under way."""
+"""How long to wait for the slots' objects during a batch, in seconds."""
 _OUTSIDE = 0.5
-"""Cells are laid over where recent records are if a larger share of these is outside the stream's bounds."""
+"""Cells cover the recent records if a larger share of these is outside the stream's bounds."""
 
 Texts: TypeAlias = "pa.Array[Any]"
 
 
 AskColumns: TypeAlias = "Callable[[list[str]], pa.Table]"
-"""Asks the slots of a stream for columns of their objects."""
+"""Requests columns of the objects of a stream from its slots."""
 
 
 class RecentTexts(NamedTuple):
-    """The terms of recent records, and those of which queries need one."""
+    """The terms of recent records, and the terms of which queries require one."""
 
     terms: TextTerms
     sought: SoughtTerms
@@ -55,13 +55,13 @@ class RecentTexts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RecentInput:
-    """What a stream brought lately, and what its queries ask about.
+    """A stream's recent records and the regions of its queries.
 
     Attributes:
         bounds: the bounds of the stream.
         x, y: the places of recent records, float64 (n,) each.
         boxes: a box around the region of each continuous query, float64 (m, 4).
-        texts: their terms, if leaves are or may be split by these.
+        texts: the records' terms, if leaves are or may be split by texts.
     """
 
     bounds: Bounds
@@ -83,7 +83,7 @@ class RecentInput:
         return self._loads[cells]
 
     def measured(self, table: RoutingTable) -> RoutingTable:
-        """Return a table with what the children of its leaves that are split by texts now get."""
+        """Return a table with the measured load of the children of its leaves that are split by texts."""
         sample = None if table.texts is None else self.load(table.cells).texts
         return table if sample is None else sample.measured(table)
 
@@ -98,11 +98,11 @@ class RecentInput:
 
 
 class EarlierInput(NamedTuple):
-    """What a stream brought before.
+    """A stream's earlier input.
 
     Attributes:
-        recent: what that was.
-        ahead: for how long a change since then is expected to go on, as a multiple of the time since then.
+        recent: that input.
+        ahead: how long the change since then is expected to continue, as a multiple of the time since then.
     """
 
     recent: RecentInput
@@ -110,7 +110,7 @@ class EarlierInput(NamedTuple):
 
 
 class _Records(NamedTuple):
-    """The places of records, float64 (n,) each, and their texts, if these are wanted."""
+    """The places of records, float64 (n,) each, and their texts, if wanted."""
 
     x: Floats
     y: Floats
@@ -125,20 +125,20 @@ def recent_input(
     with_texts: bool = False,
     ask: AskColumns | None = None,
 ) -> RecentInput:
-    """Return what a stream brought lately, and what it is asked.
+    """Return a stream's recent records and the regions of its queries.
 
-    Of a replayed stream these are its last records, or a sample before the first; of a live one the last
-    records of its objects, or its last events.
+    For a replayed stream these are its last records, or a sample before the first record; for a live stream
+    the last records of its objects, or its last events.
 
     Args:
         home: the session's home.
         control: its control log.
         stream: the stream.
         with_texts: whether terms are wanted, too, which takes 2 µs for each record of a stream with texts.
-        ask: asks the slots for columns of a live stream, where they are on other hosts.
+        ask: requests columns of a live stream from slots on other hosts.
 
     Raises:
-        SourceError: its store is not readable.
+        SourceError: the stream's store is not readable.
         NotPublishedError: the objects of a live stream are not on this host.
     """
     progress, bounds, text = read_progress(control), stream.bounds, None
@@ -168,7 +168,7 @@ def recent_input(
 
 
 def _stored_records(store: ReplayStore, stream: StreamSpec, taken: int, text: str | None) -> _Records:
-    """Return the last records among those taken from a store, or a sample before the first."""
+    """Return the last records taken from a store, or a sample before the first record."""
     gone = store.manifest.gone_rows
     if taken:
         recent = store.read(max(gone, taken - RECENT), taken)
@@ -180,7 +180,7 @@ def _stored_records(store: ReplayStore, stream: StreamSpec, taken: int, text: st
 
 
 def _asked_records(stream: StreamSpec, text: str | None, ask: AskColumns | None) -> _Records:
-    """Return what the slots of a cluster say of their objects, or of many of them; of events, of the last."""
+    """Return the objects in the slots of a cluster, or a large sample of them; for events, the last ones."""
     if ask is None:
         raise NotPublishedError("the slots are on other hosts")
     table = ask([stream.x, stream.y, *([] if text is None else [text])])
@@ -192,7 +192,7 @@ def _asked_records(stream: StreamSpec, text: str | None, ask: AskColumns | None)
 def _present_records(
     home: SessionHome, control: ControlDb, stream: StreamSpec, progress: Progress, text: str | None
 ) -> _Records:
-    """Return the objects that the slots have, or many of them; of events, the last."""
+    """Return the objects in the slots, or a large sample of them; for events, the last ones."""
     slots = get_meta(control, "slots")
     none = None if text is None else pa.array([], pa.string())
     if not progress.step or slots is None:

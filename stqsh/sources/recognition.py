@@ -1,7 +1,7 @@
-"""Recognize how the files of a source are written: encoding, separators, decimal commas, header and times.
+"""Recognize how a source's files are written: encoding, separators, decimal commas, header and times.
 
-What is recognized becomes options of the source, as if the statement said them, so that reading needs no
-guesses. What the statement says is never recognized again.
+The results become options of the source, as if the statement had given them, so that reading never guesses.
+Options that the statement gives are not recognized.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from stqsh.sources.sampling import sampled
 from stqsh.sources.source_files import UNREADABLE, SourceFile, find_files, format_named, format_of, options_of
 from stqsh.spec.stream import ColumnSpec, FileSourceSpec, Options
 
-#: The bytes of text by which rows are divided, and those of all files that are looked at for their encoding.
+#: The bytes of text used to find the separator, and those of all files used to find the encoding.
 _HEAD_BYTES, _DECODED_BYTES = 1 << 16, 32 << 20
 _PIECE = 1 << 20
-#: The most lines before a header, and the rows that are looked at.
+#: The most lines before a header, and the number of rows examined.
 _MOST_SKIPPED, _MOST_ROWS = 20, 200
 _SEPARATORS = (",", ";", "\t", "|", " ")
 _EXCEL = re.compile(r"sep=(.)", re.IGNORECASE)
@@ -54,7 +54,7 @@ Columns = list[list[str]]
 
 
 class Recognized(NamedTuple):
-    """A source with the options that were recognized, and what to tell of them."""
+    """A source with the recognized options, and notes about them for the user."""
 
     source: FileSourceSpec
     notes: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ def recognize_dialect(source: FileSourceSpec) -> Recognized:
     """Return a source with the encoding, separator, header and decimal point of its CSV files.
 
     Raises:
-        SourceError: there is no file, its format is unknown, or it holds no text. OptionError: an option
+        SourceError: there is no file, its format is unknown, or it contains no text. OptionError: an option
             makes no sense.
     """
     files = [file for file in find_files(source) if format_of(file.path, source) == "csv"]
@@ -97,7 +97,7 @@ def _with(source: FileSourceSpec, found: Options) -> FileSourceSpec:
 
 
 def _literal(value: object) -> str:
-    """Return an option's value as STQL writes it."""
+    """Return an option's value in STQL notation."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
@@ -110,7 +110,7 @@ def _literal(value: object) -> str:
 
 
 def _encoding(files: Sequence[SourceFile]) -> str:
-    """Return the first encoding among the files' beginnings that is not UTF-8, or "" where all are UTF-8."""
+    """Return the first encoding of the files' beginnings that is not UTF-8, or "" if all are UTF-8."""
     left = _DECODED_BYTES
     for file in files:
         for piece in _pieces(file.path, min(left, _DECODED_BYTES)):
@@ -123,14 +123,14 @@ def _encoding(files: Sequence[SourceFile]) -> str:
 
 
 def _pieces(path: Path, size: int) -> Iterator[bytes]:
-    """Yield the beginning of a file, cut at line ends, so that no character is divided."""
+    """Yield the beginning of a file, cut at line ends so that no character is split."""
     rest = b""
     with open_bytes(path) as stream:
         source = SalvagingStream(stream) if path.suffix.lower() in COMPRESSIONS else stream
         while size > 0:
             try:
                 piece = source.read(min(size, _PIECE))
-            except OSError:  # the reader says so of the file
+            except OSError:  # the reader reports it
                 return
             if not piece:
                 break
@@ -152,7 +152,7 @@ def _head(path: Path, encoding: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Division:
-    """How a separator divides a text: the lines before the first whole row, its columns, and the rows."""
+    """How a separator divides a text: the lines before the first whole row, the columns, and the rows."""
 
     separator: str
     skip: int
@@ -161,7 +161,7 @@ class _Division:
 
 
 def _layout(head: str, dialect: CsvDialect, given: Options) -> Options:
-    """Return the options that differ from those of a plain CSV file: separator, lines to skip, no header."""
+    """Return the options that differ from a plain CSV file: separator, lines to skip, missing header."""
     found: Options = {}
     separators: Sequence[str] = (dialect.separator,) if "separator" in given else _SEPARATORS
     excel = _EXCEL.fullmatch(head.partition("\n")[0].strip())
@@ -185,18 +185,18 @@ def _layout(head: str, dialect: CsvDialect, given: Options) -> Options:
 
 
 def _rank(separator: str) -> int:
-    """Return how early a separator is chosen among those that fit: commas first, blanks last."""
+    """Return the preference of a separator among those that fit: commas first, blanks last."""
     return {",": 0, " ": 2}.get(separator, 1)
 
 
 def _divided(head: str, separator: str, dialect: CsvDialect, skip: int | None = None) -> _Division | None:
-    """Divide a text; None where most rows do not have the same number of columns, which is more than one.
+    """Divide a text; None if most rows do not have the same number of columns, or have only one.
 
     Args:
         head: the beginning of a file.
         separator: the separator to try.
-        dialect: what else is known.
-        skip: how many lines to skip; None where that is to be found.
+        dialect: the part of the dialect that is known.
+        skip: how many lines to skip; None to find out.
     """
     lines = io.StringIO(head, newline="")
     for _ in range(skip or 0):
@@ -229,7 +229,7 @@ def _divided(head: str, separator: str, dialect: CsvDialect, skip: int | None = 
 
 
 def _is_headless(rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether the first row is one of the others: two of its values or more are numbers or times.
+    """Return whether the first row is a data row: at least two of its values are numbers or times.
 
     >>> _is_headless([["a", "1.5", "2"], ["b", "2.5", "3"]])
     True
@@ -250,12 +250,12 @@ def _is_value(text: str) -> bool:
 
 
 def _has_decimal_commas(path: Path, options: Options) -> bool:
-    """Return whether a column holds numbers with decimal commas."""
+    """Return whether a column contains numbers with decimal commas."""
     return any(_looks_like(_texts(column), _COMMA_NUMBER) for column in first_fields(path, options).values())
 
 
 def _texts(column: Array) -> Array:
-    """Return the values of a column of text, binary, that say something."""
+    """Return the meaningful values of a text column, binary."""
     return without_null_words(column.view(pa.binary())).drop_null()
 
 
@@ -277,7 +277,7 @@ _PATTERNS = (
     "%Y%m%d%H%M%S", "%Y%m%dT%H%M%S", "%Y%m%dT%H%M%SZ", "%a %b %d %H:%M:%S +0000 %Y",
     "%a, %d %b %Y %H:%M:%S GMT", "%H:%M:%S %d.%m.%Y", "%H:%M %d/%m/%Y",
 )  # fmt: skip
-"""The patterns of times that are not ISO 8601, the most common first."""
+"""Patterns of times that are not in ISO 8601, the most common first."""
 _SWAPPED = {"%d/%m/": "%m/%d/", "%m/%d/": "%d/%m/", "%d-%m-": "%m-%d-", "%m-%d-": "%d-%m-"}
 _DATE_ONLY = r"^\s*\d{1,4}[-./]\d{1,2}[-./]\d{1,4}\s*$|^\s*\d{8}\s*$"
 _CLOCK_ONLY = r"^\s*\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?(\s*[AaPp][Mm])?\s*$"
@@ -286,12 +286,12 @@ _DIGITS = r"^\s*(19|20)\d{2}[01]\d[0-3]\d([0-2]\d[0-5]\d[0-5]\d)?\s*$"
 _TRIED = 400
 _MOST_COLUMNS = 500
 _SAMPLED_BYTES, _SAMPLED_FILES = 2 << 20, 16
-_EARLIEST_US = -30_610_224_000 * 1_000_000  # the year 1000: an earlier one is a year with two digits
+_EARLIEST_US = -30_610_224_000 * 1_000_000  # the year 1000: an earlier year was written with two digits
 _ORDERED = 0.05
 
 
 class RecognizedTimes(NamedTuple):
-    """A source with the options of its times, the columns with their types, and what to tell of them."""
+    """A source with the options of its times, the columns with their types, and notes for the user."""
 
     source: FileSourceSpec
     columns: Columns
@@ -299,15 +299,15 @@ class RecognizedTimes(NamedTuple):
 
 
 def recognize(source: FileSourceSpec, declared: Columns | None, time: str | None) -> RecognizedTimes:
-    """Return the source of a stream with all that is recognized, and its columns.
+    """Return the source of a stream with all recognized options, and its columns.
 
     Args:
         source: the source, with the options of its statement.
-        declared: its columns; None where they are to be inferred.
-        time: the TIME column; None where it is to be guessed.
+        declared: its columns; None to infer them.
+        time: the TIME column; None to guess it.
 
     Raises:
-        SourceError: there is no file, none that can be read, a file lacks a column, or its format is unknown.
+        SourceError: there is no file, none can be read, a file lacks a column, or its format is unknown.
     """
     written = recognize_dialect(source)
     timed = recognize_times(written.source, declared or infer(written.source), time)
@@ -319,12 +319,12 @@ def recognize(source: FileSourceSpec, declared: Columns | None, time: str | None
 
 
 def recognize_times(source: FileSourceSpec, columns: Columns, time: str | None) -> RecognizedTimes:
-    """Return a source with the pattern of its times, and with the column that has their times of day.
+    """Return a source with the pattern of its times, and with the column of the times of day.
 
     Args:
         source: a source whose dialect is known.
-        columns: its columns, as they are declared or inferred.
-        time: the TIME column; None where it is to be guessed.
+        columns: its columns, as declared or inferred.
+        time: the TIME column; None to guess it.
 
     Raises:
         SourceError: a file lacks a column, or its format is unknown.
@@ -354,7 +354,7 @@ def recognize_times(source: FileSourceSpec, columns: Columns, time: str | None) 
 
 
 def _clock_among(source: FileSourceSpec, names: Sequence[str], form: str) -> str:
-    """Return the first of some columns that holds times of day of a form, "" without one."""
+    """Return the first column that contains times of day in a given form, "" if there is none."""
     values = column_values(source, names) if names else {}
     return next((name for name in names if _looks_like(values[name], form)), "")
 
@@ -398,7 +398,7 @@ def _with_pattern(
 def column_values(source: FileSourceSpec, names: Sequence[str]) -> dict[str, Array]:
     """Return some columns of a sample of a source's files as text, binary (n,) each, null where empty.
 
-    Files that lack a column are left out. Raises `SourceError`: the format of a file is unknown.
+    Files that lack a column are skipped. Raises `SourceError`: the format of a file is unknown.
     """
     layout = RecordSchema(tuple(ColumnSpec(name, "STRING") for name in names), names[0])
     parts: dict[str, list[Array]] = {name: [pa.array([], pa.binary())] for name in names}
@@ -407,7 +407,7 @@ def column_values(source: FileSourceSpec, names: Sequence[str]) -> dict[str, Arr
     with sampled([files[number] for number in some], source, _SAMPLED_BYTES) as sample:
         for file in sample.files:
             reader, left = format_named(format_of(file.path, source)).read, _SAMPLED_BYTES
-            with suppress(*UNREADABLE, SourceError):  # the check of the source says so
+            with suppress(*UNREADABLE, SourceError):  # the check of the source reports it
                 for block in reader(file.path, layout, options_of(file.path, source)):
                     for name, column in zip(names, block.columns, strict=True):
                         parts[name].append(_as_text(column))
@@ -418,18 +418,18 @@ def column_values(source: FileSourceSpec, names: Sequence[str]) -> dict[str, Arr
 
 
 def _as_text(column: Array) -> Array:
-    """Return a column as text, binary, with nulls for what is empty, and for words such as n/a."""
+    """Return a column as text, binary, with null for empty values and words such as n/a."""
     text = cast_column(column, "STRING").values.view(pa.binary())
     return without_null_words(without_empty(text))
 
 
 class TimePattern(NamedTuple):
-    """The pattern of strptime by which most values of a column are times.
+    """The strptime pattern that matches most values of a column.
 
     Attributes:
         pattern: the pattern.
         example: a value.
-        other: the pattern by which they are times as well, if day and month may be the other way round; "".
+        other: the pattern that also matches if day and month may be swapped; "" if none.
     """
 
     pattern: str
@@ -438,7 +438,7 @@ class TimePattern(NamedTuple):
 
 
 def find_pattern(values: Array) -> TimePattern | None:
-    """Return the pattern by which most values, binary without nulls, are times; None for ISO 8601."""
+    """Return the pattern that matches most values, binary without nulls; None for ISO 8601."""
     values = pc.ascii_trim_whitespace(values.view(pa.string()))
     if not len(values):
         return None
@@ -460,19 +460,19 @@ def find_pattern(values: Array) -> TimePattern | None:
 
 
 def _fitting(values: Array, pattern: str) -> float:
-    """Return the share of values that are times by a pattern, of years with four digits."""
+    """Return the share of values that match a pattern, with four-digit years."""
     cast = cast_column(values, "TIMESTAMP", TimeFormat(pattern))
     micros = cast.values.cast(pa.int64())
     return float(pc.sum(pc.greater(micros, _EARLIEST_US)).as_py() or 0) / len(values)
 
 
 def _other_way(pattern: str) -> str:
-    """Return a pattern with day and month the other way round, "" where no one writes it so."""
+    """Return a pattern with day and month swapped, "" if that order is not in use."""
     return next((pattern.replace(one, two) for one, two in _SWAPPED.items() if one in pattern), "")
 
 
 def _likelier(values: Array, one: str, other: str) -> str:
-    """Return which of two patterns has values more in order; else the day comes first, but not with PM."""
+    """Return the pattern by which more values are in order; else day first, but month first with AM/PM."""
     ordered = []
     for pattern in (one, other):
         micros = cast_column(values, "TIMESTAMP", TimeFormat(pattern)).values.cast(pa.int64()).to_numpy(False)

@@ -1,4 +1,4 @@
-"""Make regions of the polygons of files and of statements: read, repair and name them."""
+"""Make regions from the polygons of files and statements: read, repair and name them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from stqsh.spec.stream import ColumnSpec, FileSourceSpec
 
 _COLUMNS: list[tuple[str, pa.DataType]] = [("member", pa.string()), ("wkb", pa.binary())]
 GEOMETRY = pa.schema(_COLUMNS)
-"""A region as the control log holds it; the member of a single region is null."""
+"""The schema of a region in the control log; `member` is null for a single region."""
 
 USUAL_NAMES = (
     "name", "id", "zone_id", "zone", "zone_name", "region", "region_id", "district", "district_id",
@@ -47,7 +47,7 @@ USUAL_NAMES = (
 """Properties that usually name a region, the best names first."""
 
 _SHOWN = 5
-_FARTHEST = 180 + 1e-9  # files round: a border along the 180th meridian may be at 180.00000000000006
+_FARTHEST = 180 + 1e-9  # files round: a border on the 180th meridian may be at 180.00000000000006
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class RegionSet:
 
     @property
     def beyond(self) -> tuple[str, ...]:
-        """The names of the regions that are not within -180 to 180; "" for a single region."""
+        """The names of the regions that extend beyond -180 to 180; "" for a single region."""
         shapes = shapely.from_wkb(self.geometry.column("wkb").to_numpy(zero_copy_only=False))
         far = abs(shapely.bounds(shapes)[:, 0::2]).max(axis=1, initial=0.0) > _FARTHEST
         members = self.geometry.column("member").to_pylist()
@@ -72,14 +72,14 @@ class RegionSet:
 
 
 def read_regions(source: FileSourceSpec, name_column: str | None) -> RegionSet:
-    """Read a set of regions from files; note features without polygons.
+    """Read a set of regions from files; features without polygons are noted.
 
     Args:
-        name_column: the property (or `id`) that names the regions; None: a usual one, which is noted.
+        name_column: the property (or `id`) with the regions' names; None to use a common one, which is noted.
 
     Raises:
-        SourceError: no file, one that cannot be read, no polygons, no such property, or a name that occurs
-            twice.
+        SourceError: there is no file, or one that cannot be read, no polygons, no such property, or a
+            duplicate name.
     """
     shapes, notes = _shapes(source)
     names, column = _names(shapes, name_column)
@@ -95,24 +95,24 @@ def read_regions(source: FileSourceSpec, name_column: str | None) -> RegionSet:
 
 
 def region_of_rings(rings: Sequence[Sequence[Sequence[float]]]) -> RegionSet:
-    """Make a region of a polygon's rings, the outer one first. Raises `SourceError` if it is empty."""
+    """Make a region from a polygon's rings, the outer one first. Raises `SourceError` if it is empty."""
     return _made([None], [shapely.Polygon(rings[0], rings[1:])], [])
 
 
 def region_of_rectangle(x1: float, y1: float, x2: float, y2: float) -> RegionSet:
-    """Make a region of a rectangle. Raises `SourceError` if it is a line or a point."""
+    """Make a region from a rectangle. Raises `SourceError` if it is a line or a point."""
     return _made([None], [shapely.box(x1, y1, x2, y2)], [])
 
 
 def region_of_member(geometry: pa.RecordBatch, member: str | None) -> RegionSet:
-    """Make a single region of one member of a set, or of all members."""
+    """Make a single region from one member of a set, or from all members."""
     members, wkb = geometry.column("member").to_pylist(), geometry.column("wkb").to_pylist()
     chosen = [shape for name, shape in zip(members, wkb, strict=True) if member in (None, name)]
     return _made([None], [shapely.union_all(shapely.from_wkb(chosen))], [])
 
 
 def polygons_of(geometry: pa.RecordBatch, member: str | None) -> tuple[PolygonSpec, ...]:
-    """Return the polygons of one member of a set, or of a single region, without its edges in common."""
+    """Return the polygons of one member of a set, or of a single region, without shared edges."""
     members, wkb = geometry.column("member").to_pylist(), geometry.column("wkb").to_pylist()
     [shape] = [shape for name, shape in zip(members, wkb, strict=True) if name == member]
     parts = shapely.get_parts(shapely.from_wkb(shape))
@@ -127,10 +127,10 @@ def polygons_of(geometry: pa.RecordBatch, member: str | None) -> tuple[PolygonSp
 
 
 def holds_regions(path: Path) -> bool:
-    """Return whether the first geometry of a file, of which a text is GeoJSON, is a polygon.
+    """Return whether the first geometry of a file is a polygon; a text file counts as GeoJSON.
 
     Raises:
-        OSError: the file cannot be read. SourceError: what reads its format is not installed.
+        OSError: the file cannot be read. SourceError: the package for its format is not installed.
     """
     source = FileSourceSpec(str(path))
     try:
@@ -145,7 +145,7 @@ def holds_regions(path: Path) -> bool:
 
 
 def no_polygons() -> RegionSet:
-    """Return the geometry of a circle, which the definition of its region holds."""
+    """Return an empty geometry, for a circle, which is defined by its spec."""
     return RegionSet(pa.RecordBatch.from_pylist([], schema=GEOMETRY))
 
 
@@ -153,7 +153,7 @@ def no_polygons() -> RegionSet:
 
 
 def _shapes(source: FileSourceSpec) -> tuple[list[RegionShape], list[str]]:
-    """Return the shapes of all files that are polygons, and notes on those that are none."""
+    """Return the polygons of all files, and notes on the other shapes."""
     shapes: list[RegionShape] = []
     others: Counter[str] = Counter()
     for file in find_files(source):
@@ -171,13 +171,13 @@ def _shapes(source: FileSourceSpec) -> tuple[list[RegionShape], list[str]]:
 
 
 def _left_out(kind: str, count: int) -> str:
-    """Return a note on features that are no regions."""
+    """Return a note on features that are not regions."""
     features = "1 feature without polygons is" if count == 1 else f"{count} features without polygons are"
     return f"{features} left out ({kind})"
 
 
 def _names(features: Sequence[RegionShape], column: str | None) -> tuple[list[str | None], str]:
-    """Return the name of each feature, None where it has none, and the property with the names."""
+    """Return the name of each feature, None if it has none, and the property that contains the names."""
     properties = [feature.members for feature in features]
     if column is None:
         column = _guess(properties)
@@ -190,7 +190,7 @@ def _names(features: Sequence[RegionShape], column: str | None) -> tuple[list[st
 
 
 def _guess(properties: Sequence[JsonObject]) -> str:
-    """Return a usual name whose values are complete and unique."""
+    """Return the usual property for names whose values are complete and unique."""
     columns: dict[str, str] = {}
     for found in properties:
         for name in found:
@@ -217,7 +217,7 @@ def _check_unique(members: Sequence[str], column: str) -> None:
 
 
 def _made(members: Sequence[str | None], geometries: list[Any], notes: list[str]) -> RegionSet:
-    """Make geometries valid and keep their polygons; geometries without any are left out."""
+    """Make geometries valid and keep their polygons; geometries without any are dropped."""
     repaired, empty, kept = [], [], []
     for member, geometry in zip(members, geometries, strict=True):
         label = member or "the region"
@@ -242,7 +242,7 @@ def _made(members: Sequence[str | None], geometries: list[Any], notes: list[str]
 
 
 def _polygons(geometry: Any) -> Any:
-    """Keep the polygons of a repaired geometry; its lines and points enclose nothing."""
+    """Keep the polygons of a repaired geometry; its lines and points have no area."""
     parts = shapely.get_parts(shapely.get_parts(geometry))
     polygons = [part for part in parts if part.geom_type == "Polygon"]
     if not polygons:
@@ -259,7 +259,7 @@ POLYGONAL = ("Polygon", "MultiPolygon")
 
 
 class RegionShape(NamedTuple):
-    """A geometry of a file, None where there is none, its type, and what the file says of it by name."""
+    """A geometry of a file (None if there is none), its type, and its properties by name."""
 
     geometry: Any
     kind: str | None
@@ -321,7 +321,7 @@ def _of_table(path: Path, source: FileSourceSpec) -> Iterator[RegionShape]:
 
 
 def _plain_values(column: Any) -> list[object]:
-    """Return values as JSON has them; bytes as text."""
+    """Return values as JSON types; bytes become text."""
     return [one.decode(errors="replace") if isinstance(one, bytes) else one for one in python_values(column)]
 
 

@@ -1,4 +1,4 @@
-"""Plans of new routings: the table that suits what a stream brought lately and is asked."""
+"""Plan new routings: find the table that suits a stream's recent records and its queries."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from stqsh.storage.rows import LogRow, StreamRow
 from stqsh.storage.stream_routes import INITIAL, append_route, read_table, stream_routes
 
 EVEN = 1.05
-"""A routing is even enough for REBALANCE if no slot's load is above this multiple of the mean."""
+"""REBALANCE accepts a routing if no slot's load exceeds this multiple of the mean."""
 
 CLEARLY = 1.2
-"""The cheapest strategy takes the place of a stream's first grid if it is better by this factor."""
+"""The cheapest strategy replaces a stream's first grid if it is better by this factor."""
 
 _ROOM = 0.5
-"""The share of the machine's memory up to which copies of queries make no strategy dearer."""
+"""The share of the machine's memory up to which copies of queries do not make a strategy more expensive."""
 
 
 class RoutePlan(NamedTuple):
@@ -42,12 +42,11 @@ class RoutePlan(NamedTuple):
 
     Attributes:
         table: its table.
-        packages: how many pairs of slots there are of which one hands cells over to the other.
-        moved: the share of the queries that some slot has to learn of, 0 to 1.
-        before, after: the largest load of a slot divided by the mean, under the old table now, and under this
-            one as it is expected.
-        adjuster: the load adjuster that made it, or why the strategy was chosen; None for a layout that was
-            asked for.
+        packages: the number of pairs of slots between which cells move.
+        moved: the share of the queries that have to be sent to another slot, 0 to 1.
+        before, after: the largest load of a slot divided by the mean, under the old table now, and as
+            expected under this one.
+        adjuster: the load adjuster that made it, or why the strategy was chosen; None for a requested layout.
     """
 
     table: RoutingTable
@@ -59,14 +58,14 @@ class RoutePlan(NamedTuple):
 
 
 def find_previous_rows(home: SessionHome, stream: StreamSpec) -> None:
-    """Find the row before each row of a moving stream, if that has not been done; see `previous_rows`."""
+    """Compute the previous row of each row of a moving stream, unless that has been done."""
     from stqsh.sources.replay_store.previous_rows import keep_previous_rows  # numba: only when needed
 
     keep_previous_rows(home.stream(stream.id), stream.key, stream.time)
 
 
 def current_table(home: SessionHome, control: ControlDb, stream: StreamRow) -> RoutingTable | None:
-    """Return the newest routing table of a stream; None before an engine has started, or while it is read."""
+    """Return the newest routing table of a stream; None before the first engine or while it is read."""
     if routes := stream_routes(control, stream.id):
         return read_table(control, routes[-1].seq)
     slots = get_meta(control, "slots")
@@ -84,18 +83,19 @@ def put_in_force(
     after: int | None = None,
     is_automatic: bool = False,
 ) -> LogRow:
-    """Log a routing of a stream, so that it takes effect with the next step; return its row.
+    """Log a routing of a stream, so that it takes effect with the next step; return its log row.
 
     Args:
         control: the control log.
         stream: the stream.
         plan: its new routing.
-        text: the statement that asked for it.
-        after: the newest routing when nobody asked for the plan, which a later statement overrides.
+        text: the statement that requested it.
+        after: for a plan without a statement, the newest routing it is based on; a later statement overrides
+            it.
         is_automatic: whether SET balance made it.
 
     Raises:
-        StqshError: the stream has been dropped while the routing was planned, or routed by somebody else.
+        StqshError: meanwhile the stream has been dropped, or another client has routed it.
     """
     table = plan.table
     with control.transaction():
@@ -122,13 +122,13 @@ def put_in_force(
 
 
 def plan_repartition(recent: RecentInput, old: RoutingTable, strategy: str, slots: int) -> RoutePlan:
-    """Lay out the cells of a stream again by a strategy, and deal them to a number of slots."""
+    """Lay out the cells of a stream anew by a strategy, and assign them to a number of slots."""
     load = recent.load(recent.cells)
     return _plan(recent, old, STRATEGIES[strategy](load, slots), load)
 
 
 def compare_strategies(recent: RecentInput, slots: int, *, is_event: bool) -> list[tuple[float, Prediction]]:
-    """Return what a new table of each strategy is expected to cost, in records, the cheapest first."""
+    """Return the expected cost of a new table by each strategy, in records, the cheapest first."""
     sought = None if recent.texts is None else recent.texts.sought
     found = predictions(
         recent.load(recent.cells), slots, AskedQueries(recent.boxes, sought, is_moving=not is_event)
@@ -138,21 +138,21 @@ def compare_strategies(recent: RecentInput, slots: int, *, is_event: bool) -> li
 
 
 def plan_cheapest(recent: RecentInput, old: RoutingTable, *, is_event: bool) -> RoutePlan:
-    """Lay out the cells of a stream again by the strategy that is expected to cost least."""
+    """Lay out the cells of a stream anew by the strategy with the lowest expected cost."""
     _, best = compare_strategies(recent, old.slots, is_event=is_event)[0]
     return _plan(recent, old, best.table, recent.load(recent.cells), f"{best.strategy} is cheapest")
 
 
 def plan_first(recent: RecentInput, initial: RoutingTable, rows: int) -> RoutePlan | None:
-    """Lay out the cells of an event stream that begins by the strategy that is expected to cost least.
+    """Lay out the cells of a new event stream by the strategy with the lowest expected cost.
 
     Args:
         recent: a sample of its records, and its queries.
-        initial: the grid that it begins with otherwise.
+        initial: the grid that it would begin with otherwise.
         rows: the number of its records.
 
     Returns:
-        None if the grid costs little more.
+        None if the grid is hardly more expensive.
     """
     asked, room = AskedQueries(recent.boxes), memory_bytes() * _ROOM
 
@@ -166,7 +166,7 @@ def plan_first(recent: RecentInput, initial: RoutingTable, rows: int) -> RoutePl
         return None
     reason = f"chosen as it begins, {best.strategy} is cheapest"
     plan = _plan(recent, initial, best.table, recent.load(recent.cells), reason)
-    return plan._replace(packages=0, moved=0.0)  # nothing is there that could be handed over
+    return plan._replace(packages=0, moved=0.0)  # there is nothing to move yet
 
 
 def plan_rebalance(
@@ -176,15 +176,15 @@ def plan_rebalance(
     limit: float = EVEN,
     earlier: EarlierInput | None = None,
 ) -> RoutePlan | None:
-    """Even out the loads of slots; None if nothing is gained.
+    """Even out the loads of slots; None if there is no gain.
 
     Args:
-        recent: what the stream brought lately.
+        recent: the stream's recent records and its queries.
         old: the table in force.
-        adjuster: the load adjuster, one that fits the table; None tries those that fit, the one that moves
-            least first.
-        limit: how many times the mean the largest load of a slot may be.
-        earlier: what the stream brought before, for a load that moves; None if it is to stay as it is.
+        adjuster: a load adjuster that suits the table; None tries all suitable ones, beginning with the one
+            that moves least.
+        limit: the maximum load of a slot, as a multiple of the mean.
+        earlier: the stream's earlier input, to extrapolate a load that moves; None to assume that it stays.
     """
     load, old = recent.load(old.cells), recent.measured(old)
     if earlier is not None:
@@ -211,9 +211,9 @@ def _plan(
 
 
 def _newly_touched(old: RoutingTable, new: RoutingTable, recent: RecentInput) -> float:
-    """Return the share of queries that concern a slot under a table which they do not concern under another.
+    """Return the share of queries that concern a slot under the new table but not under the old one.
 
-    Those that may be everywhere do not count.
+    Queries that may concern every slot are ignored.
     """
     chosen = np.flatnonzero(~np.isinf(recent.boxes).all(axis=1))
     if not len(chosen):

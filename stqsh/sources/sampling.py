@@ -1,4 +1,4 @@
-"""Take a sample of the files of a source: the beginnings and ends of some of them."""
+"""Take a sample of a source's files: the beginnings and ends of some of them."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from stqsh.sources.source_files import SourceFile, format_of
 from stqsh.spec.stream import FileSourceSpec
 
 _SAMPLED_FILES = 8
-#: The estimated bytes of text in a byte of a compressed or columnar file whose size is not known.
+#: The estimated number of bytes of text per byte of a compressed or columnar file of unknown size.
 _INFLATION = 6
 _PACKED = (".zst", ".gz", ".parquet", ".pq")
-#: gzip says in its last bytes how much text there is.
+#: The last bytes of a gzip file contain the size of its text.
 _ISIZE = 4
-#: Files that can only be read from their beginning are read to their end if they have at most so much text.
+#: Files that can only be read from their beginning are read completely up to this size of text.
 _READ_THROUGH = 96 << 20
 _PIECE, _HEAD = 1 << 18, 1 << 16
 
 
 class Sample(NamedTuple):
-    """Files to read in place of a source's.
+    """The files to read instead of all files of a source.
 
     Attributes:
-        files: some of the source's, or excerpts of them.
+        files: some of the source's files, or excerpts of them.
         read: the bytes of text in them.
         total: the bytes of text in all files of the source.
-        has_ends: whether the ends of files are among what is read.
+        has_ends: whether the sample includes the ends of files.
     """
 
     files: list[SourceFile]
@@ -47,9 +47,9 @@ class Sample(NamedTuple):
 
 @contextmanager
 def sampled(files: Sequence[SourceFile], source: FileSourceSpec, budget: int) -> Iterator[Sample]:
-    """Give some files of a source, at even distances, with about `budget` bytes of text in all.
+    """Yield some evenly spaced files of a source, with about `budget` bytes of text in all.
 
-    Files in text are replaced by excerpts, which are gone afterwards; others may be larger.
+    Text files are replaced by excerpts, which are deleted afterwards; other files may exceed the budget.
     """
     sizes = [text_size(file) for file in files]
     if sum(sizes) <= budget:
@@ -70,7 +70,7 @@ def sampled(files: Sequence[SourceFile], source: FileSourceSpec, budget: int) ->
 
 
 def text_size(file: SourceFile) -> int:
-    """Return the bytes of text in a file: what gzip says of it, or an estimate for other compressed files."""
+    """Return the size of a file's text: exact for gzip, an estimate for other compressed files."""
     suffix = file.path.suffix.lower()
     if suffix == ".gz" and file.size > _ISIZE:
         with file.path.open("rb") as content:
@@ -81,7 +81,7 @@ def text_size(file: SourceFile) -> int:
 
 
 class _Excerpt(NamedTuple):
-    """A file with some of another one's text, how many bytes these are, and whether the end is among them."""
+    """A file with an excerpt, the number of bytes excerpted, and whether these include the end."""
 
     file: SourceFile
     read: int
@@ -107,7 +107,7 @@ def _excerpt(file: SourceFile, source: FileSourceSpec, size: int, folder: Path) 
 
 
 def _write_blocks(file: SourceFile, is_document: bool, size: int, path: Path) -> bool:
-    """Write the first blocks of a file, and the last if it is not too large; return whether it is not."""
+    """Write the first blocks of a file, and the last block if it is not too large; return whether it was."""
     blocks = read_json_text(file.path, _PIECE) if is_document else read_text_blocks(file.path, PLAIN, _PIECE)
     count = max(1, size // 2 // _PIECE)
     is_to_end = text_size(file) <= _READ_THROUGH
@@ -120,7 +120,7 @@ def _write_blocks(file: SourceFile, is_document: bool, size: int, path: Path) ->
 
 
 def _write_ends(origin: Path, size: int, path: Path) -> None:
-    """Write the beginning and the end of a file, in whole lines."""
+    """Write the beginning and the end of a file, in complete lines."""
     with origin.open("rb") as content, path.open("wb") as excerpt:
         head = content.read(size // 2)
         excerpt.write(head[: head.rfind(b"\n") + 1])

@@ -1,8 +1,8 @@
-"""A session on a host that has not its home, which is made again from the session's storage.
+"""Rebuild a session's home from its storage, on a host that does not have it.
 
-Below the URI of `session.storage` there is a folder for each session, named by its uuid, and `sessions/NAME`
-says which session has a name. The home gets the control log, the update log, the replay stores and the
-tables; Spark's checkpoint and the slots' states are read where they are.
+Below the URI of `session.storage` there is a folder for each session, named by its uuid; `sessions/NAME`
+contains the uuid of the session with that name. The home gets the control log, the update log, the replay
+stores and the tables; Spark's checkpoint and the slots' states are read from the storage.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _NAMES = "sessions/"
 
 
 def publish_name(storage: Blobs, name: str, session: str) -> None:
-    """Say in a storage which session, by its uuid, has a name."""
+    """Record in a storage which session, by its uuid, has a name."""
     storage.put(f"{_NAMES}{name}", [with_seal(session.encode())])
 
 
 def forget_name(storage: Blobs, name: str, session: str) -> None:
-    """Delete all that a storage has of a session that is removed."""
+    """Delete all content of a storage for a session that is removed."""
     if _session_of(storage, name) == session:
         storage.delete([f"{_NAMES}{name}"])
     files = storage.below(session)
@@ -33,10 +33,10 @@ def forget_name(storage: Blobs, name: str, session: str) -> None:
 
 
 def rebuild_home(home: SessionHome, uri: str, cache: str = "") -> bool:
-    """Make a home that is new from the session of its name in a storage; return whether there is one.
+    """Create a new home from the session of its name in a storage; return whether there is one.
 
     Raises:
-        DamagedFileError: a file in the storage is gone or damaged.
+        DamagedFileError: a file in the storage is missing or damaged.
         StorageError: the storage does not answer.
     """
     if home.control_db.exists() and home.control_db.stat().st_size:
@@ -60,7 +60,7 @@ def _session_of(storage: Blobs, name: str) -> str | None:
 
 
 def _fetch_stores(home: SessionHome, blobs: Blobs) -> None:
-    """Copy replay stores and tables, as far as batches have read of them, into a home."""
+    """Copy the parts of replay stores and tables that batches have read into a home."""
     for folder in sorted({PurePosixPath(name).parts[:2] for name in blobs.names("streams/")}):
         files, directory = blobs.below("/".join(folder)), home.path.joinpath(*folder)
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Check a source before a stream or a table is made of it, and find what its numbers of time count."""
+"""Check a source before a stream or a table is created from it, and find the unit of its numeric times."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from stqsh.sources.generator.replay import check_generator
 from stqsh.sources.source_files import check_files, file_source, find_files, read_first_block
 from stqsh.spec.stream import FileSourceSpec, GeneratorSourceSpec, StreamSpec, TableSpec
 
-#: Numbers are taken for milliseconds and the like if all lie between these years, in seconds.
+#: Numbers are considered milliseconds or similar if all are between these years, in seconds.
 _FROM_1990, _TO_2100 = 631_152_000, 4_102_444_800
 
 
 class CheckedSource(NamedTuple):
-    """What a check has found: the unit of times that are numbers ("" where none are), and remarks."""
+    """The result of a check: the unit of numeric times ("" if there are none), and remarks."""
 
     unit: str
     notes: tuple[str, ...]
@@ -33,7 +33,7 @@ def check_source(spec: StreamSpec | TableSpec) -> CheckedSource:
     """Check the options of a StreamSpec's or TableSpec's source, and the beginning of its files.
 
     Raises:
-        OptionError: an unknown option, or a value that makes no sense.
+        OptionError: an option is unknown, or a value makes no sense.
         SourceError: there is no file, its format is unknown, or a declared column is missing.
     """
     if isinstance(spec, StreamSpec) and isinstance(spec.source, GeneratorSourceSpec):
@@ -65,7 +65,7 @@ def _layout(spec: StreamSpec | TableSpec) -> RecordSchema:
 
 
 class NumberUnit(NamedTuple):
-    """The first column of times that are numbers, their unit ("" without one), and a layout that reads it."""
+    """The first column of numeric times, their unit ("" if there is none), and a layout that reads it."""
 
     column: str
     unit: str
@@ -73,9 +73,9 @@ class NumberUnit(NamedTuple):
 
 
 def number_unit(first: FileBlock, layout: RecordSchema) -> NumberUnit:
-    """Find out what numbers in columns of times count, by the first records.
+    """Determine the unit of numbers in time columns from the first records.
 
-    The unit is not seconds where all numbers lie between 1990 and 2100 in another one only.
+    The unit is seconds unless another unit is the only one by which all numbers are between 1990 and 2100.
     """
     names = [name for name, kind in layout.columns if kind == "TIMESTAMP"]
     for name in sorted(names, key=lambda name: name != layout.time):
@@ -90,7 +90,7 @@ def number_unit(first: FileBlock, layout: RecordSchema) -> NumberUnit:
 
 
 def _numbers(raw: Array) -> Array:
-    """Return the values of a column that are numbers; NaN and infinities are none."""
+    """Return the finite numbers in a column."""
     if pa.types.is_temporal(raw.type):
         return pa.array([], pa.float64())
     values = cast_column(raw, "DOUBLE").values
@@ -98,7 +98,7 @@ def _numbers(raw: Array) -> Array:
 
 
 def _all_set_aside(first: FileBlock, layout: RecordSchema) -> Iterator[str]:
-    """Yield a remark where none of the first records can be read."""
+    """Yield a remark if none of the first records can be read."""
     records = parse([first], layout)
     if records.dead and not len(records.places):
         count = (

@@ -31,9 +31,9 @@ from stqsh.sources.formats.record_schema import RecordSchema, near
 from stqsh.sources.formats.row_blocks import COMPRESSIONS
 from stqsh.spec.stream import AreaSpec, FileSourceSpec, Options, StreamSpec, TableSpec
 
-#: Small files are parsed together, up to this many bytes.
+#: Small files are parsed together, up to this many bytes of text.
 GROUP_BYTES = 8 << 20
-#: The size of a small block from the beginning of a file: bytes of text, or rows.
+#: The size of a small block at the beginning of a file: bytes of text, or rows.
 _FIRST_BLOCK = 1 << 16
 _HINT = "add FORMAT CSV, JSON or PARQUET"
 UNREADABLE = (OSError, EOFError, pa.ArrowInvalid, pa.ArrowNotImplementedError)
@@ -41,7 +41,7 @@ UNREADABLE = (OSError, EOFError, pa.ArrowInvalid, pa.ArrowNotImplementedError)
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file of a source: its place in the order of names, its path, its bytes on disk."""
+    """A file of a source: its index in the order of names, its path, its size on disk."""
 
     index: int
     path: Path
@@ -49,10 +49,10 @@ class SourceFile:
 
 
 def format_named(form: str) -> FileFormat:
-    """Return a format, stqsh's own or one that a package adds.
+    """Return a format, built in or added by a package.
 
     Raises:
-        SourceError: there is no such format here, or it cannot be loaded.
+        SourceError: there is no such format, or it cannot be loaded.
     """
     if form in BUILT_IN:
         return BUILT_IN[form]
@@ -73,10 +73,10 @@ def file_source(spec: StreamSpec | TableSpec | AreaSpec) -> FileSourceSpec:
 
 
 def find_files(source: FileSourceSpec) -> list[SourceFile]:
-    """List the files that a source's glob names, in the order of their names (code points).
+    """List the files that match a source's glob, ordered by name (code points).
 
     Raises:
-        SourceError: there is none, or there can be none.
+        SourceError: there is none, or the glob is invalid.
     """
     pattern = source.glob
     try:
@@ -94,7 +94,7 @@ def find_files(source: FileSourceSpec) -> list[SourceFile]:
 
 
 def files_in_folder(folder: str, format_: str | None) -> str:
-    """Return a pattern for the files that lie in a folder, of those with most files where formats differ.
+    """Return a glob for the files in a folder; if formats differ, for those of the most common format.
 
     Raises:
         SourceError: there is no file, or none of a known format.
@@ -111,7 +111,7 @@ def files_in_folder(folder: str, format_: str | None) -> str:
 
 
 def _check_names(pattern: str, paths: Sequence[Path]) -> None:
-    """Raise `SourceError` where a glob matches files of a known format and others, such as a LICENSE."""
+    """Raise `SourceError` if a glob matches both files of a known format and others, such as a LICENSE."""
     others = [path for path in paths if _known_format(path) is None]
     if others and len(others) < len(paths):
         count = "" if len(others) == 1 else f" and {len(others) - 1} more"
@@ -123,7 +123,7 @@ def _check_names(pattern: str, paths: Sequence[Path]) -> None:
 
 
 def leaving_out(pattern: str, paths: Sequence[Path], path: Path) -> str | None:
-    """Return a hint with a pattern that leaves out a file that does not end as most others do; else None.
+    """Return a hint with a glob that excludes a file whose ending differs from most; None if there is none.
 
     >>> paths = [Path("d/LICENSE.txt"), Path("d/a.csv.gz"), Path("d/b.csv.gz")]
     >>> leaving_out("d/*", paths, paths[0])
@@ -139,7 +139,7 @@ def leaving_out(pattern: str, paths: Sequence[Path], path: Path) -> str | None:
 
 
 def _ending(path: Path) -> str:
-    """Return the extension of a file, with that of its compression."""
+    """Return the extension of a file, including that of its compression."""
     ending = path.suffix
     return path.with_suffix("").suffix + ending if ending.lower() in COMPRESSIONS else ending
 
@@ -170,7 +170,7 @@ def _near_file(path: Path) -> str | None:
 
 
 def format_of(path: Path, source: FileSourceSpec) -> str:
-    """Return the format of a file: the stated one, or that of its extension.
+    """Return the format of a file: the one given, or that of its extension.
 
     Raises:
         SourceError: neither is known.
@@ -189,7 +189,7 @@ def format_of(path: Path, source: FileSourceSpec) -> str:
 
 
 def options_of(path: Path, source: FileSourceSpec) -> Options:
-    """Return the options of a file's format; a `.tsv` is separated by tabs unless said otherwise."""
+    """Return the options of a file's format; a `.tsv` is separated by tabs by default."""
     tabs: Options = (
         {"separator": "\t"} if ".tsv" in path.suffixes and format_of(path, source) == "csv" else {}
     )
@@ -199,7 +199,7 @@ def options_of(path: Path, source: FileSourceSpec) -> Options:
 def read_file_blocks(
     path: Path, source: FileSourceSpec, layout: RecordSchema, size: int | None = None
 ) -> Iterator[RowBlock]:
-    """Yield the blocks of a file, of about `size` bytes or rows, with its places in degrees.
+    """Yield the blocks of a file, of about `size` bytes or rows, with places in degrees.
 
     Raises:
         SourceError: the file's format is unknown, or a declared column is missing.
@@ -217,20 +217,20 @@ def read_file_blocks(
 
 
 def own_crs(path: Path, form: str, options: Options) -> str | None:
-    """Return the reference system of a file's column of geometries; None where it names none."""
+    """Return the reference system of a file's geometry column; None if it declares none."""
     crs = format_named(form).crs
     return None if crs is None else crs(path, options)
 
 
 def geometry_names(path: Path, form: str) -> tuple[str, ...]:
-    """Return names that a file's column of geometries may have, the best first; one that the file names."""
+    """Return possible names of a file's geometry column, the most likely first, or the declared one."""
     geometry = format_named(form).geometry
     named = None if geometry is None else geometry(path)
     return USUAL_GEOMETRIES if named is None else (named,)
 
 
 def group_files(files: Iterable[SourceFile], limit: int = GROUP_BYTES) -> Iterator[list[SourceFile]]:
-    """Divide files into groups that are read together; a large file is a group of its own."""
+    """Divide files into groups that are read together; a large file forms its own group."""
     group: list[SourceFile] = []
     size = 0
     for file in files:
@@ -244,7 +244,7 @@ def group_files(files: Iterable[SourceFile], limit: int = GROUP_BYTES) -> Iterat
 
 
 def check_files(files: Iterable[SourceFile], source: FileSourceSpec, layout: RecordSchema) -> None:
-    """Check the beginning of each file before the long work begins.
+    """Check the beginning of each file, before the long work starts.
 
     Raises:
         SourceError: a file's format is unknown, or a declared column is missing.
@@ -268,7 +268,7 @@ def _check_file(file: SourceFile, source: FileSourceSpec, layout: RecordSchema) 
             return
         except OptionError:
             raise
-        except SourceError:  # the places may be in a column of geometries
+        except SourceError:  # the places may be in a geometry column
             pass
     read_first_block(file, source, layout)
 
@@ -314,7 +314,7 @@ def read_group(
 def _blocks(
     files: Sequence[SourceFile], source: FileSourceSpec, layout: RecordSchema, dead: list[DeadLetter]
 ) -> Iterator[FileBlock]:
-    """Yield the blocks of some files; add a file that cannot be read to `dead`."""
+    """Yield the blocks of some files; add unreadable files to `dead`."""
     for file in files:
         try:
             for block in read_file_blocks(file.path, source, layout.in_files):

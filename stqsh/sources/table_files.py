@@ -1,4 +1,4 @@
-"""Read the source of a table into one file, with each key once."""
+"""Read the source of a table into one file, keeping each key once."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from stqsh.spec.stream import FileSourceSpec, TableSpec
 from stqsh.storage.blobs import Blobs, home_blobs
 
 CONTENT = "content.arrow"
-"""The rows of a table: an Arrow IPC file with the declared columns."""
+"""The file with the rows of a table: an Arrow IPC file with the declared columns."""
 
 SEAL = "content.seal"
-"""Size and checksum of `CONTENT`, written before it gets its name; tables of older sessions have none."""
+"""Size and checksum of `CONTENT`, written before it is renamed; tables of older sessions have none."""
 
 BATCH_ROWS = 1 << 16
-"""The number of rows of one of its record batches, and so of a chunk."""
+"""The number of rows in each of its record batches, and therefore in a chunk."""
 
 _SEALED_AT_ONCE = 1 << 20
 _MAKE_AGAIN = "DROP the table and make it again from its source"
@@ -35,17 +35,17 @@ Report = Callable[[float | None, str], None]
 
 
 class TableContent(NamedTuple):
-    """The numbers of rows of a table, and of its dead letters."""
+    """The number of rows of a table, and the number of its dead letters."""
 
     rows: int
     dead: int
 
 
 def prepare_table(spec: TableSpec, directory: Path, *, report: Report) -> TableContent:
-    """Read a table's source into `directory`, unless it is there, and count its rows.
+    """Read a table's source into `directory`, unless that has been done, and count its rows.
 
-    Rows are in the order of the files' names, then of their places in the files. A row without a key, and a
-    later row with the same key, is a dead letter. May be called again after a crash.
+    Rows are ordered by the files' names, then by their places in the files. A row without a key, or with the
+    key of an earlier row, becomes a dead letter. It may be called again after a crash.
 
     Raises:
         SourceError: the source cannot be read: no file, a missing column, an unknown option or format.
@@ -61,16 +61,16 @@ def prepare_table(spec: TableSpec, directory: Path, *, report: Report) -> TableC
 
 
 def table_blobs(place: Path | Blobs) -> Blobs:
-    """Return the files of a table as blobs, whose names in errors are those within the session's folder."""
+    """Return the files of a table as blobs; errors show their names relative to the session's folder."""
     return place if isinstance(place, Blobs) else home_blobs(place, f"{place.parent.name}/{place.name}/")
 
 
 def read_table(place: Path | Blobs) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a prepared table, at most `BATCH_ROWS` at a time, mapped from its file.
+    """Yield the rows of a prepared table, mapped from its file, at most `BATCH_ROWS` at a time.
 
     Raises:
         SourceError: the file cannot be read.
-        DamagedFileError: the file is gone, or not what was written.
+        DamagedFileError: the file is missing or differs from what was written.
     """
     blobs = table_blobs(place)
     try:
@@ -91,7 +91,7 @@ def _check(blobs: Blobs, content: pa.Buffer) -> None:
     try:
         written = bytes(blobs.read(SEAL))
     except DamagedFileError:
-        return  # an older version wrote none
+        return  # written by an older version, without a seal
     try:
         size, checksum = written.decode("ascii").split()
         seal = Seal(int(size), int(checksum, 16))
@@ -102,7 +102,7 @@ def _check(blobs: Blobs, content: pa.Buffer) -> None:
 
 
 def _seal(file: Path, directory: Path) -> None:
-    """Write the seal of a table's file, which does not have its name yet."""
+    """Write the seal of a table's file, before the file gets its final name."""
     sealer = Sealer()
     with file.open("rb") as written:
         while piece := written.read(_SEALED_AT_ONCE):
@@ -132,7 +132,7 @@ def _batches(
     dead: DeadLetterWriter,
     report: Report,
 ) -> Iterator[pa.RecordBatch]:
-    """Read all files in order, so that the first of two rows with the same key stays."""
+    """Read all files in order, so that the first of several rows with the same key is kept."""
     total, done, known = sum(file.size for file in files) or 1, 0, SeenKeys()
     for group in group_files(files):
         for part in read_group(group, source, layout, known):

@@ -1,4 +1,4 @@
-"""Find the type of most values of a column, so that a few bad records do not decide it."""
+"""Find the type of most of a column's values, so that a few bad records do not determine it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from stqsh.sources.formats.time_formats import TimeFormat
 from stqsh.sources.source_files import find_files, format_of, options_of
 from stqsh.spec.stream import FileSourceSpec, Options
 
-#: The share of its values that makes a column one of a type.
+#: The share of a column's values that must have a type for the column to have it.
 MOST = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class TypeVote:
-    """The share of a column's values of a type, and the first other value ("" for none)."""
+    """The share of a column's values that have a type, and the first other value ("" if none)."""
 
     seen: int
     fitting: int
@@ -29,12 +29,12 @@ class TypeVote:
 
     @property
     def is_strong(self) -> bool:
-        """Whether the column counts as one of this type."""
+        """Whether the column has this type."""
         return self.seen > 0 and self.fitting >= MOST * self.seen
 
 
 def leaning(source: FileSourceSpec, column: str, kind: str) -> TypeVote | None:
-    """Return the vote of a column in the first file of a source; None where the file is no CSV.
+    """Return the vote for a type of a column in a source's first file; None if that is not a CSV file.
 
     Raises:
         SourceError: there is no file, or its format is unknown.
@@ -50,7 +50,7 @@ def leaning(source: FileSourceSpec, column: str, kind: str) -> TypeVote | None:
 
 
 def _values(source: FileSourceSpec, column: str) -> tuple[Array | None, Options]:
-    """Return the values of a column that are not empty, binary, and the options of its source."""
+    """Return the non-empty values of a column, binary, and the options of its source."""
     file = find_files(source)[0]
     options = options_of(file.path, source)
     if format_of(file.path, source) != "csv":

@@ -1,7 +1,7 @@
-"""The files of streams' archives, as control.db lists them: which events each has, and of which times.
+"""The archive files of each stream, listed in control.db with their event counts and time ranges.
 
-A batch lists the files that it has written in the transaction that records it, so the list says what the
-archive has to have, and a reader needs to open only the files of the times that it asks for.
+The transaction that records a batch also lists the files that the batch wrote. The list is therefore the
+record of what an archive must contain, and a reader opens only the files of the times that it needs.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ class ArchiveFile(NamedTuple):
         stream: the id of its stream.
         batch: the batch that wrote it.
         day: the day of its events.
-        events: how many it has.
-        since_us, last_us: the least and the greatest of their times, µs.
-        size: its bytes.
-        is_counted: whether slots counted its events, which they did not before there was this list.
+        events: the number of its events.
+        since_us, last_us: the earliest and the latest time of its events, µs.
+        size: its size in bytes.
+        is_counted: whether slots counted its events; files written before this list existed are not counted.
     """
 
     stream: int
@@ -38,12 +38,12 @@ class ArchiveFile(NamedTuple):
     is_counted: bool = True
 
     def path(self, folder: Path, name: str) -> Path:
-        """Return its place in the folder of an archive, given the name of the stream."""
+        """Return the file's path in the folder of an archive; `name` is the stream's name."""
         return archive_file(folder, name, self.day, self.batch)
 
 
 def list_archived(control: ControlDb, files: Iterable[ArchiveFile]) -> None:
-    """List files of archives; those that are listed already are so once."""
+    """Add archive files to the list; a file that is listed already is replaced."""
     with control.transaction() as connection:
         connection.executemany(
             "INSERT OR REPLACE INTO archive_files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -58,11 +58,13 @@ def archived_files(control: ControlDb, stream: int) -> list[ArchiveFile]:
 
 
 def first_files(files: Sequence[ArchiveFile], let_go: int) -> list[ArchiveFile] | None:
-    """Return the files that have what the slots had let go at some step; None if they are not all listed.
+    """Return the files that hold exactly the first `let_go` counted events; None if not all are listed.
+
+    Files of whole batches are added until their counted events reach `let_go`.
 
     Args:
         files: all files of the archive, by batch.
-        let_go: how many events all slots together had let go.
+        let_go: how many events all slots together had removed at some step.
     """
     found, events = list[ArchiveFile](), 0
     for _, batch in groupby(files, lambda file: file.batch):

@@ -1,7 +1,7 @@
-"""Read the events of archives: only the row groups of the times and places asked for, and only the columns.
+"""Read the events of archives: only the row groups and columns that a request needs.
 
-Parquet files say of each row group the least and the greatest value of each column. A file's rows are in the
-order of their times, so a range of times leaves few of them.
+Parquet files store the minimum and maximum of each column for each row group. The rows of a file are sorted
+by time, so a time range selects few row groups.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from stqsh.errors import StqshError
 from stqsh.storage.archive_files import ArchiveFile
 
 ROW_GROUP = 1 << 17
-"""The events of a row group: what is skipped, or read, as a whole."""
+"""The number of events in a row group, which is skipped or read as a whole."""
 
 _AT_ONCE = 1 << 18
-"""The least events of a batch, unless they are the last ones."""
+"""The minimum number of events in a batch, except the last batch."""
 _HINT = "put the file back, or ask for times of which it has no event"
 _DISK = pyarrow.fs.LocalFileSystem()
 _FORMAT = ds.ParquetFileFormat(
@@ -32,16 +32,16 @@ _FORMAT = ds.ParquetFileFormat(
 
 
 class ArchiveReadError(StqshError):
-    """A file of an archive that is gone, or is not as it was written."""
+    """An archive file is missing or differs from what was written."""
 
 
 class Wanted(NamedTuple):
-    """The events to read: those of the times from `since` on and before `until`, µs, in a box.
+    """The events to read: a half-open time range [since, until) in µs, and a box.
 
     Attributes:
         columns: the columns to read.
-        since, until: the times; None where they are not bounded.
-        box: x1, y1, x2, y2; sides that are infinite do not bound.
+        since, until: the time range; None for an open end.
+        box: x1, y1, x2, y2; an infinite side is no bound.
     """
 
     columns: Sequence[str]
@@ -51,9 +51,9 @@ class Wanted(NamedTuple):
 
 
 def measure_file(path: Path, time: str) -> tuple[int, int, int]:
-    """Return how many events a file has, and the least and the greatest of their times, µs.
+    """Return a file's number of events and their earliest and latest time, µs.
 
-    `time` is the column of the times.
+    `time` is the name of the time column.
     """
     times = pq.read_table(path, columns=[time]).column(time).cast(pa.int64())
     least: Any = pc.min_max(times)
@@ -61,7 +61,7 @@ def measure_file(path: Path, time: str) -> tuple[int, int, int]:
 
 
 def check_files(folder: Path, stream: str, files: Iterable[ArchiveFile]) -> None:
-    """Raise `ArchiveReadError` for a file of a stream's archive that is gone, or has another size."""
+    """Raise `ArchiveReadError` for an archive file of a stream that is missing or has another size."""
     for file in files:
         path = file.path(folder, stream)
         try:
@@ -79,12 +79,14 @@ def check_files(folder: Path, stream: str, files: Iterable[ArchiveFile]) -> None
 def read_events(
     folder: Path, stream: str, roles: tuple[str, str, str], files: Iterable[ArchiveFile], wanted: Wanted
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the events wanted, in batches that are worth the work on each; others may be among them.
+    """Yield batches that contain the wanted events, and possibly others.
+
+    Small row groups are joined into batches that are large enough to be worth processing.
 
     Args:
         folder: the archive.
         stream: the name of its stream.
-        roles: the columns of x, y and the time.
+        roles: the names of the columns x, y and time.
         files: the files to read.
         wanted: the events and their columns.
 
@@ -113,7 +115,7 @@ def read_events(
 
 
 def _filter(roles: tuple[str, str, str], wanted: Wanted) -> Any:
-    """Return the condition by which row groups, and then events, are left out."""
+    """Return the filter that skips row groups and then single events."""
     x, y, time = roles
     x1, y1, x2, y2 = wanted.box
     bounds = [

@@ -1,7 +1,7 @@
-"""Arenas in shared memory: each session's has a name that nobody can foresee, and names its home.
+"""Arenas in shared memory: create them under names that nobody can foresee, and remove lost ones.
 
-A session that ends removes its own arena with its home. A killed session cannot, nor can a home that a user
-deletes; the next engine that starts on this machine cleans up after them.
+A session that ends removes its arena together with its home. A killed session does not, and neither does a
+user who deletes a home. The next engine that starts on this machine removes such arenas.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ _NAMELESS_S = 24 * 3600.0
 
 
 def claim_arena(home: SessionHome) -> Path:
-    """Make a session's arena if it does not exist, and return its folder.
+    """Create a session's arena if it does not exist, and return its folder.
 
-    An existing one is kept, and its name in shared memory, so that all processes of a session agree, unless
-    the folder is not this user's alone. It says whose home it belongs to.
+    An existing arena keeps its content and its name in shared memory, so that all processes of a session use
+    the same one. If its folder is not private to this user, a new arena is made. The arena records the home
+    that owns it.
     """
     _remove_open_folders(home)
     folder = home.arena.folder
@@ -43,7 +44,7 @@ def claim_arena(home: SessionHome) -> Path:
 
 
 def name_arena(home: SessionHome) -> None:
-    """Give a session on a cluster a name for its arena, if it has none: each host has a place of its own."""
+    """Choose an arena name for a session on a cluster, if it has none; each host places the arena itself."""
     if home.arena.folder.parent == home.path:
         home.arena.choose_name()
 
@@ -51,8 +52,8 @@ def name_arena(home: SessionHome) -> None:
 def host_folders(arena: tuple[Path, ...]) -> tuple[Path, ...]:
     """Return the folders of an arena on this host.
 
-    Those of a session on one machine are what they are. On a cluster an arena has only a name: its folders
-    are in the shared memory of the host, if that has room, and on the disk that Spark gives an executor.
+    The folders of a session on one machine are returned unchanged. On a cluster an arena has only a name; its
+    folders are in the host's shared memory, if that has room, and on the disk that Spark gives an executor.
     """
     if arena[0].is_absolute():
         return arena
@@ -62,7 +63,7 @@ def host_folders(arena: tuple[Path, ...]) -> tuple[Path, ...]:
 
 
 def _remove_open_folders(home: SessionHome) -> None:
-    """Remove folders of arenas within the home that others can use, as in a copy made without modes."""
+    """Remove arena folders within the home that other users can access, as in a copy made without modes."""
     for folder in (home.path / "arena", home.path / "arena-on-disk"):
         try:
             check_private_folder(folder)
@@ -76,7 +77,7 @@ def _remove_open_folders(home: SessionHome) -> None:
 
 
 def _new_arena(home: SessionHome) -> Path:
-    """Choose a place for an arena, and note it in the home."""
+    """Choose a place for an arena, and record it in the home."""
     if homes.has_room(homes.SHM):
         return home.arena.choose_name()
     home.arena.name_file.unlink(missing_ok=True)
@@ -84,10 +85,10 @@ def _new_arena(home: SessionHome) -> Path:
 
 
 def remove_lost_arenas(shared: Path | None = None) -> int:
-    """Remove the user's arenas in shared memory whose home is gone, and return how many there were.
+    """Remove the user's arenas in shared memory whose home is gone, and return how many were removed.
 
-    An arena that names no home stays for a day after its last use: it may just be in the making, or be that
-    of a session whose home is on another host. Those of earlier versions never named one.
+    An arena that names no home stays for a day after its last use: it may just be in the making, or belong to
+    a session whose home is on another host. Arenas of earlier versions never named a home.
     """
     folders = (shared or homes.SHM).glob(f"stqsh-{os.getuid()}-*")
     lost = [folder for folder in folders if _is_lost(folder)]
@@ -97,7 +98,7 @@ def remove_lost_arenas(shared: Path | None = None) -> int:
 
 
 def _is_lost(folder: Path) -> bool:
-    """Return whether a folder is an arena of this user's, of a home that is gone or has another one."""
+    """Return whether a folder is an arena of this user whose home is gone or uses another arena."""
     try:
         check_private_folder(folder)
         home = SessionHome(Path((folder / _OWNER).read_text(encoding="utf-8")))

@@ -1,9 +1,9 @@
-"""Blobs: sealed, immutable, uniquely named files of a session below a URI, which every host can reach.
+"""Blobs: sealed, immutable, uniquely named files of a session below a URI that every host can reach.
 
-By default the URI is that of the session's home, so that blobs are the home's own files under their usual
-names. Elsewhere it is a folder of a file system that hosts share, of an object store, or of HDFS. A process
-opens what it needs by name, and gets what was written or one error. Credentials come from the environment
-and from files that the clients of these stores know, never from the URI.
+By default the URI is that of the session's home, and blobs are the home's own files under their usual names.
+Otherwise it is a folder in a file system that hosts share, in an object store, or in HDFS. A process opens a
+blob by name and gets exactly the content that was written, or an error. Credentials come from the environment
+and from files that the clients of these stores read, never from the URI.
 """
 
 from __future__ import annotations
@@ -35,40 +35,40 @@ log = logging.getLogger("stqsh.engine")
 T = TypeVar("T")
 
 SCHEMES = ("file", "s3", "gs", "abfs", "abfss", "hdfs")
-"""The schemes of URIs; `file` is a folder that all hosts of a session see, or one of the only host."""
+"""The supported URI schemes; a `file` folder is visible to every host of the session."""
 _CHECKPOINT_PLACE = "checkpoint.uri"
-"""The file of a home that says where Spark's checkpoint is, if it is elsewhere."""
+"""The file of a home that contains the place of Spark's checkpoint, if that is elsewhere."""
 _CHECKPOINT, _LATER = "checkpoint", "checkpoints/"
-"""The folders of the first checkpoint, and of those that go on from others, named by their first batches."""
+"""The folders of the first checkpoint and of its successors, which are named by their first batches."""
 BEFORE_FIRST = "initial"
-"""The file of such a folder that has the offset before its first batch; it comes last."""
+"""The file of a successor's folder with the offset before its first batch; it is written last."""
 RETRY_S = 60.0
-"""How long a store that fails is asked again, in seconds."""
+"""How long a request to a failing store is repeated, in seconds."""
 _WAIT_S, _LONGEST_WAIT_S = 0.1, 5.0
 _REQUEST_S, _CONNECT_S = 30.0, 5.0
 _RENAMING = ("hdfs",)
-"""Stores in which others see a file while it is written: it gets its name by renaming."""
+"""Stores that show a file to others while it is written; a file gets its name by renaming when complete."""
 _HOPELESS = ("ACCESS_DENIED", "NO_SUCH_BUCKET", "INVALID_ACCESS_KEY", "SIGNATURE_DOES_NOT_MATCH")
-"""Parts of the messages of object stores that another attempt does not change."""
+"""Parts of object stores' error messages for which a retry is pointless."""
 _SCRATCH = ("SPARK_EXECUTOR_DIRS", "LOCAL_DIRS", "SPARK_LOCAL_DIRS")
-"""Variables by which Spark's masters name the folders of an executor, first the ones that only it has."""
+"""Variables in which Spark's masters name an executor's folders; those that only executors have are first."""
 _SPARE_BYTES = 1 << 30
-"""Free space below which a host's cache forgets what was used longest ago."""
+"""Free space in bytes below which a host's cache deletes its least recently used files."""
 
 
 class StorageError(StqshError):
-    """A session's storage that does not answer, or a URI that names none."""
+    """A session's storage does not respond, or a URI names no storage."""
 
 
 @dataclass(frozen=True, slots=True)
 class Blobs:
-    """The blobs below a URI. It can be pickled, and opens its store in each process when it is needed.
+    """The blobs below a URI. It can be pickled, and opens its store in each process on first use.
 
     Attributes:
-        uri: the URI, without a slash at its end; options of the store follow behind `?`.
-        cache: the folder for this host's copies, private to the user; "" for one that Spark gives.
-        at_home: whether these are the files of the session's home itself, some of which are written in place.
-        within: what stands before names in errors, with a slash at its end.
+        uri: the URI, without a slash at its end; options of the store follow after `?`.
+        cache: the folder for this host's copies, private to the user; "" for one that Spark provides.
+        at_home: whether these are the files of the session's home, some of which are written in place.
+        within: the prefix of names in error messages, with a slash at its end.
     """
 
     uri: str
@@ -78,26 +78,26 @@ class Blobs:
 
     @property
     def folder(self) -> Path | None:
-        """The folder of blobs that are files; None for those of a store, which hosts copy."""
+        """The folder of blobs that are files; None if they are in a store, from which hosts copy them."""
         parts = urlsplit(self.uri)
         return Path(os.fsdecode(unquote_to_bytes(parts.path))) if parts.scheme == "file" else None
 
     def below(self, name: str) -> Blobs:
-        """Return the blobs whose names begin with a folder's, which are named without it."""
+        """Return the blobs in a folder; the result omits the folder's name from theirs."""
         base, mark, options = self.uri.partition("?")
         return replace(self, uri=f"{base}/{_quoted(name)}{mark}{options}", within=f"{self.within}{name}/")
 
     def put(self, name: str, pieces: Iterable[Buffer | pa.Buffer]) -> Seal:
-        """Write a blob, whole or not at all, and return its seal.
+        """Write a blob atomically, and return its seal.
 
         Raises:
             StorageError: the store fails for longer than `RETRY_S`.
-            OSError: the file cannot be written, for instance as the disk is full.
+            OSError: the file cannot be written, for instance because the disk is full.
         """
         views = (memoryview(piece) for piece in pieces)
         sealer, folder = Sealer(), self.folder
         if folder is None:
-            content = [*sealer.through(views)]  # all of it, to try again
+            content = [*sealer.through(views)]  # keep all of it, so that the write can be retried
             self._try(name, lambda store, path: _write(store, path, content, self._is_renaming))
             return sealer.seal
         path = folder / name
@@ -107,10 +107,10 @@ class Blobs:
         return sealer.seal
 
     def read(self, name: str, seal: Seal | None = None) -> pa.Buffer:
-        """Return the content of a blob; that of a file is mapped.
+        """Return the content of a blob; a file is memory-mapped.
 
         Raises:
-            DamagedFileError: it is gone, or not what was written.
+            DamagedFileError: the blob is missing or differs from what was written.
             StorageError: the store fails for longer than `RETRY_S`.
         """
         folder = self.folder
@@ -119,7 +119,7 @@ class Blobs:
             with suppress(DamagedFileError):
                 seal.check(memoryview(content), name)
                 return content
-            content = content if folder else self._try(name, _read)  # it may have been cut on its way
+            content = content if folder else self._try(name, _read)  # the transfer may have been cut short
             seal.check(memoryview(content), self.within + name)
         return content
 
@@ -127,7 +127,7 @@ class Blobs:
         """Return `size` bytes of a blob from `start` on.
 
         Raises:
-            DamagedFileError: the blob is gone or too short.
+            DamagedFileError: the blob is missing or too short.
             StorageError: the store fails for longer than `RETRY_S`.
         """
         if (folder := self.folder) is not None:
@@ -141,12 +141,12 @@ class Blobs:
         return found
 
     def local(self, name: str, seal: Seal | None = None) -> Path:
-        """Return the path of a file with the content of a blob: a file itself, or this host's copy of a blob.
+        """Return the path of a file with the content of a blob: the blob's own file, or this host's copy.
 
-        A copy is checked once, when it is made; a file is not looked at.
+        A copy is verified once, when it is made; a blob's own file is not verified.
 
         Raises:
-            DamagedFileError: the blob is gone, or not what was written.
+            DamagedFileError: the blob is missing or differs from what was written.
             StorageError: the store fails for longer than `RETRY_S`.
         """
         if (folder := self.folder) is not None:
@@ -154,7 +154,7 @@ class Blobs:
         at, _, file = f"{self.uri}/{name}".rpartition("/")
         copy = host_cache(self.cache) / hashlib.sha256(at.encode()).hexdigest()[:24] / file
         try:
-            os.utime(copy)  # says that it is used
+            os.utime(copy)  # marks it as recently used
         except FileNotFoundError:
             self._copy(name, seal, copy)
         return copy
@@ -179,7 +179,7 @@ class Blobs:
         )
 
     def delete(self, names: Iterable[str]) -> None:
-        """Delete blobs; those that are gone are no error.
+        """Delete blobs; missing ones are ignored.
 
         Raises:
             StorageError: the store fails for longer than `RETRY_S`.
@@ -207,7 +207,7 @@ class Blobs:
                 hidden.write_bytes(memoryview(content))
 
     def _try(self, name: str, ask: Callable[[FileSystem, str], T]) -> T:
-        """Ask the store for a blob, and again for a while if it fails."""
+        """Send a request for a blob to the store, and repeat it for up to `RETRY_S` if it fails."""
         from pyarrow import ArrowException
 
         parts = urlsplit(self.uri)
@@ -233,14 +233,14 @@ class Blobs:
 
 
 def open_blobs(uri: str, cache: str = "") -> Blobs:
-    """Return the blobs below a URI; the store is not asked yet.
+    """Return the blobs below a URI, without contacting the store.
 
     Args:
         uri: `file:///folder`, `s3://bucket/folder`, `gs://…`, `abfs://…` or `hdfs://host:port/folder`.
-        cache: the folder for this host's copies, private to the user; "" for one that Spark gives.
+        cache: the folder for this host's copies, private to the user; "" for one that Spark provides.
 
     Raises:
-        StorageError: the URI names no store that is known, or has credentials.
+        StorageError: the URI names no known store, or contains credentials.
     """
     parts = urlsplit(uri)
     if parts.scheme not in SCHEMES or not (parts.netloc or parts.scheme == "file"):
@@ -261,14 +261,14 @@ def open_blobs(uri: str, cache: str = "") -> Blobs:
 def home_blobs(folder: Path, within: str = "") -> Blobs:
     """Return the blobs that are the files of a session's home, or of a folder in it.
 
-    `within` stands before names in errors.
+    `within` is the prefix of names in error messages.
     """
     uri = f"file://{_quoted(os.fsencode(folder.absolute()))}".rstrip("/")
     return Blobs(uri, at_home=True, within=within)
 
 
 def checkpoint_blobs(home: Path) -> Blobs:
-    """Return the files in which Spark keeps how far the session of a home has come."""
+    """Return the blobs of the Spark checkpoint that a home uses."""
     try:
         place = (home / _CHECKPOINT_PLACE).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -279,24 +279,24 @@ def checkpoint_blobs(home: Path) -> Blobs:
 
 
 def place_checkpoint(home: Path, blobs: Blobs) -> None:
-    """Have Spark keep in a session's storage how far it has come, which a home of no batch yet remembers."""
+    """Record in a home without a checkpoint that Spark's checkpoint is in the session's storage."""
     if not any((home / name).exists() for name in (_CHECKPOINT, _CHECKPOINT_PLACE)):
         atomic_write(home / _CHECKPOINT_PLACE, blobs.below(_CHECKPOINT).uri.encode())
 
 
 def later_checkpoint(blobs: Blobs, batch: int) -> Blobs:
-    """Return the files of a checkpoint that begins with a batch, as it goes on from another one."""
+    """Return the blobs of a successor checkpoint that begins with a batch."""
     return blobs.below(f"{_LATER}{batch}")
 
 
 def place_later_checkpoint(home: Path, blobs: Blobs, batch: int) -> None:
-    """Have Spark go on with a checkpoint that begins with a batch."""
+    """Make Spark continue with the successor checkpoint that begins with a batch."""
     place = f"{_LATER}{batch}" if blobs.at_home else later_checkpoint(blobs, batch).uri
     atomic_write(home / _CHECKPOINT_PLACE, place.encode())
 
 
 def find_checkpoint(home: Path, blobs: Blobs) -> None:
-    """Have a new home go on with what a session's storage has of checkpoints, that is, with the last one."""
+    """Make a new home continue with the last checkpoint in a session's storage."""
     later = [name.split("/")[1] for name in blobs.names(_LATER) if name.endswith(f"/{BEFORE_FIRST}")]
     if later:
         place_later_checkpoint(home, blobs, max(map(int, later)))
@@ -306,10 +306,11 @@ def find_checkpoint(home: Path, blobs: Blobs) -> None:
 
 @lru_cache(maxsize=8)
 def host_cache(folder: str) -> Path:
-    """Return the folder for this host's copies of blobs, which is private to its user (mode 0700).
+    """Return the folder for this host's copies of blobs, private to its user (mode 0700).
 
     Args:
-        folder: the folder, "" for one of the executor, or of this process where Spark gives none.
+        folder: the folder; "" for one in the executor's folder, or one of this process if Spark provides
+            none.
     """
     given = next((os.environ[name].split(",")[0] for name in _SCRATCH if os.environ.get(name)), "")
     if not folder and given:
@@ -337,7 +338,7 @@ def _said(error: BaseException) -> str:
 
 @lru_cache(maxsize=16)
 def _open_store(uri: str, process: int) -> tuple[FileSystem, str]:
-    """Open the store of a URI; a forked process opens its own. Return it with the path of the URI in it."""
+    """Open the store of a URI, separately in each forked process; return it and the URI's path in it."""
     del process
     from pyarrow import fs
 
@@ -366,7 +367,7 @@ def _open_s3(bucket: str, options: dict[str, str]) -> FileSystem:
         endpoint_override=endpoint,
         connect_timeout=_CONNECT_S,
         request_timeout=_REQUEST_S,
-        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=1),  # `Blobs` tries again
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=1),  # `Blobs` does the retries
         **known,
     )
 
@@ -378,7 +379,7 @@ def _open_hdfs(parts: SplitResult) -> FileSystem:
         from hdfs_native.fsspec import HdfsFileSystem
     except ImportError as error:
         raise StorageError("HDFS needs one more package", hint="pip install 'stqsh[hdfs]'") from error
-    handler: Any = fs.FSSpecHandler  # whose stubs call it abstract
+    handler: Any = fs.FSSpecHandler  # the stubs declare it abstract
     return fs.PyFileSystem(handler(HdfsFileSystem(host=parts.hostname, port=parts.port)))
 
 
@@ -395,7 +396,7 @@ def _write(store: FileSystem, path: str, pieces: list[memoryview], is_renaming: 
         for piece in pieces:
             stream.write(piece)
     [found] = store.get_file_info([path])
-    if found.is_file:  # an attempt before has arrived, although it was not said
+    if found.is_file:  # an earlier attempt succeeded without a reply
         store.delete_file(path)
     store.move(hidden, path)
 
@@ -428,7 +429,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _make_room(cache: Path, size: int) -> None:
-    """Delete the copies of a host that were used longest ago while its disk is nearly full."""
+    """Delete a host's least recently used copies until its disk has room for `size` bytes to spare."""
     known = sorted(
         (path for path in _files(cache) if path.suffix != ".lock"), key=lambda p: p.stat().st_mtime
     )

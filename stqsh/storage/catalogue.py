@@ -1,4 +1,4 @@
-"""The current streams, tables, areas and queries: the fold of the control log, read from control.db."""
+"""Read the current streams, tables, regions and queries, which are the fold of the control log."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from stqsh.routing.query_routing import MemberBoxes
 
 FUNCTIONS = "functions"
-"""The name of the entry of control.db with the functions of a session."""
+"""The key in control.db of a session's functions."""
 
 FUNCTION_CHANGES = "function_changes"
-"""The name of the entry of control.db with the number of changes of its functions."""
+"""The key in control.db of the number of changes to a session's functions."""
 ADDED_KINDS = "kinds"
-"""The name of the entry of control.db with the kinds of query of a session that packages add."""
+"""The key in control.db of the query kinds added by packages that a session has used."""
 VIEWS = "views"
-"""The name of the entry of control.db with the views of a session."""
+"""The key in control.db of a session's views."""
 
 _NAMES = 1_000
-"""Names of queries that are gone which a reader of the log keeps, besides a quarter of the others."""
+"""How many names of dropped queries a log reader keeps, in addition to a quarter of the other names."""
 SIZES_A_BUCKET = 512
 """The number of query ids in a row of the table `sizes`, 4 bytes each (uint32, little-endian)."""
 _SIZE = (
@@ -49,7 +49,7 @@ UNION ALL SELECT 'region' FROM areas WHERE name = ?1 AND dropped_seq IS NULL
 UNION ALL SELECT iif({IS_ALERT}, 'alert', 'sink') FROM sinks WHERE name = ?1 AND dropped_seq IS NULL
 LIMIT 1"""
 _OWN = "CASE WHEN spec <> '' THEN spec END"
-"""The spec of a query that was registered by itself, or altered; of others the pattern says what they ask."""
+"""The spec of a query that was registered individually or altered; for others the pattern has the content."""
 
 
 Row = TypeVar("Row", StreamRow, TableRow, AreaRow)
@@ -57,31 +57,31 @@ Row = TypeVar("Row", StreamRow, TableRow, AreaRow)
 
 @dataclass(frozen=True)
 class _Definitions(Generic[Row]):
-    """A table of control.db with definitions of one kind, and the types of its rows and of their specs."""
+    """A table of control.db that holds definitions of one kind, with the types of its rows and specs."""
 
     table: str
     row: type[Row]
     spec: type[StreamSpec | TableSpec | AreaSpec]
 
     def rows(self, db: ControlDb, condition: str, *given: object) -> list[Row]:
-        """Return the rows that a condition of SQL and its parameters name."""
+        """Return the rows that satisfy an SQL condition with parameters."""
         sql = f"SELECT id, name, spec, dropped_seq FROM {self.table} {condition}"
         return [self._row(*found) for found in db.query(sql, *given)]
 
     def live(self, db: ControlDb) -> list[Row]:
-        """Return those that are not dropped, in order of creation."""
+        """Return the rows that are not dropped, in order of creation."""
         return self.rows(db, "WHERE dropped_seq IS NULL ORDER BY id")
 
     def dropped(self, db: ControlDb) -> list[Row]:
-        """Return those that have been dropped, in order of creation."""
+        """Return the dropped rows, in order of creation."""
         return self.rows(db, "WHERE dropped_seq IS NOT NULL ORDER BY id")
 
     def find(self, db: ControlDb, name: str) -> Row | None:
-        """Return the live one of that name."""
+        """Return the live row of that name."""
         return next(iter(self.rows(db, "WHERE dropped_seq IS NULL AND name = ?", name)), None)
 
     def by_id(self, db: ControlDb, id_: int) -> Row:
-        """Return one, dropped or not; raise `KeyError` for an unknown id."""
+        """Return the row with an id, dropped or not; raise `KeyError` for an unknown id."""
         for found in self.rows(db, "WHERE id = ?", id_):
             return found
         raise KeyError(id_)
@@ -94,7 +94,7 @@ class _Definitions(Generic[Row]):
 
 @lru_cache(64)
 def _decoded(spec: str, kind: type[StreamSpec | TableSpec | AreaSpec]) -> StreamSpec | TableSpec | AreaSpec:
-    """Return a spec from its text; the last ones are kept, as statements name the same again and again."""
+    """Decode a spec from its text; recent results are cached, because statements repeat the same names."""
     return msgspec.json.decode(spec, type=kind)
 
 
@@ -109,26 +109,27 @@ live_areas, find_area = _areas.live, _areas.find
 
 
 def kind_named(db: ControlDb, name: str) -> str | None:
-    """Return what has a name: "stream", "query", "table", "region" (also a set), "sink", "alert" or "view".
+    """Return the kind of object that a name refers to.
 
-    None if the name is free.
+    It is "stream", "query", "table", "region" (also a set), "sink", "alert" or "view"; None if the name is
+    free.
     """
     found = next((kind for (kind,) in db.query(_KINDS, name)), None)
     return "view" if found is None and name in known_views(db) else found
 
 
 def known_functions(db: ControlDb) -> dict[str, FunctionSpec]:
-    """Return the functions of a session by name, in upper case; queries carry the code of those they call."""
+    """Return a session's functions by name in upper case; queries include the code of those they call."""
     return msgspec.json.decode(get_meta(db, FUNCTIONS) or "{}", type=dict[str, FunctionSpec])
 
 
 def find_function(db: ControlDb, name: str) -> FunctionSpec | None:
-    """Return the function of that name, in any case."""
+    """Return the function of that name, ignoring case."""
     return known_functions(db).get(name.upper())
 
 
 def added_kinds(db: ControlDb) -> list[str]:
-    """Return the kinds of query that packages add and that queries of a session have had."""
+    """Return the query kinds added by packages that queries of the session have used."""
     return msgspec.json.decode(get_meta(db, ADDED_KINDS) or "[]", type=list[str])
 
 
@@ -148,7 +149,7 @@ def find_view(db: ControlDb, name: str) -> ViewSpec | None:
 
 
 def first_stream(db: ControlDb) -> StreamRow | None:
-    """Return the stream whose clock the session has: the first one, dropped or not once the clock runs."""
+    """Return the stream that sets the session's clock: the first one, even if dropped once the clock runs."""
     started = db.query("SELECT 1 FROM progress WHERE tick_us IS NOT NULL")
     rows = _streams.rows(db, f"{'' if started else 'WHERE dropped_seq IS NULL'} ORDER BY id LIMIT 1")
     return rows[0] if rows else None
@@ -171,7 +172,7 @@ def area_boxes(db: ControlDb, area_id: int) -> MemberBoxes:
 
 
 def queries_over_table(db: ControlDb, table_id: int) -> list[str]:
-    """Return the names of the live queries that are joined with a table."""
+    """Return the names of the live queries that join a table."""
     first = "json_extract({0}, '$.join.table_id') = ?1"
     further = "SELECT 1 FROM json_each({0}, '$.join.further') AS later WHERE later.value ->> 'table_id' = ?1"
     joined = f"({first} OR EXISTS ({further}))"
@@ -179,7 +180,7 @@ def queries_over_table(db: ControlDb, table_id: int) -> list[str]:
 
 
 def queries_over_area(db: ControlDb, area_id: int) -> list[str]:
-    """Return the names of the live queries that use a region, or a member of a set of regions."""
+    """Return the names of the live queries that use a region or a member of a set of regions."""
     asks = "EXISTS (SELECT 1 FROM json_each({}, '$.areas') AS used WHERE used.value = ?1)"
     return _names_asking(db, asks, area_id)
 
@@ -197,22 +198,19 @@ def _names_asking(db: ControlDb, asks: str, id_: int) -> list[str]:
 
 
 def areas_made_from(db: ControlDb, area_id: int) -> list[str]:
-    """Return the names of the live regions that were made from another one."""
+    """Return the names of the live regions that were derived from another one."""
     sql = "SELECT name FROM areas WHERE dropped_seq IS NULL AND json_extract(spec, '$.area') = ? ORDER BY id"
     return [name for (name,) in db.query(sql, area_id)]
 
 
 def live_queries(db: ControlDb, most: int = -1, names: str = "*") -> list[QueryRow]:
-    """Return the last `most` queries that are neither dropped nor ended, in order of registration.
-
-    Their names fit the glob `names`.
-    """
+    """Return the last `most` live queries whose names match the glob `names`, in order of registration."""
     rows = db.query(f"{_QUERY} WHERE {LIVE} AND name GLOB ? ORDER BY id DESC LIMIT ?", names, most)
     return [_query(db, row) for row in reversed(rows)]
 
 
 def large_queries(db: ControlDb, above: int) -> list[QueryRow]:
-    """Return the live queries whose answers have more rows than a number, the largest first."""
+    """Return the live queries whose answers have more than `above` rows, the largest first."""
     found = []
     for bucket, content in db.query("SELECT bucket, content FROM sizes"):
         sizes = struct.unpack(f"<{len(content) // 4}I", content)
@@ -223,18 +221,18 @@ def large_queries(db: ControlDb, above: int) -> list[QueryRow]:
 
 
 def count_queries(db: ControlDb, stream_id: int | None = None) -> int:
-    """Return how many queries are live, of all streams or of one."""
+    """Count the live queries of one stream, or of all streams."""
     sql = f"SELECT count(*) FROM queries WHERE {LIVE} AND (?1 IS NULL OR stream_id = ?1)"
     return int(db.query(sql, stream_id)[0][0])
 
 
 def owned_queries(db: ControlDb) -> list[QueryRow]:
-    """Return the live queries that belong to a client (SUBSCRIBE) and are dropped with it."""
+    """Return the live queries that belong to a client (SUBSCRIBE) and are dropped when it leaves."""
     return [_query(db, row) for row in db.query(f"{_QUERY} WHERE {LIVE} AND owner IS NOT NULL ORDER BY id")]
 
 
 def find_query(db: ControlDb, name: str) -> QueryRow | None:
-    """Return the live query of that name, else the last one that had it."""
+    """Return the live query of that name, or else the last query that had the name."""
     rows = db.query(f"{_QUERY} WHERE name = ? ORDER BY {LIVE} DESC, id DESC LIMIT 1", name)
     return _query(db, rows[0]) if rows else None
 
@@ -248,7 +246,7 @@ def query_by_id(db: ControlDb, query_id: int) -> QueryRow:
 
 
 def query_now(db: ControlDb, query: QueryRow) -> QueryRow:
-    """Return a query as it is now; one that is forgotten has been dropped."""
+    """Return the current row of a query; a query that has been forgotten counts as dropped."""
     try:
         return query_by_id(db, query.id)
     except KeyError:
@@ -256,7 +254,7 @@ def query_now(db: ControlDb, query: QueryRow) -> QueryRow:
 
 
 class _Read(dict[int, QueryRow]):
-    """The queries that have been read, by id."""
+    """The rows of queries read so far, by id."""
 
     def __init__(self, db: ControlDb) -> None:
         self._db = db
@@ -279,9 +277,9 @@ class _Names(dict[int, str]):
 class NameBook:
     """Queries and streams by id, for readers of the update log; reads each row once, on demand.
 
-    It keeps the parts of a row that never change: name, stream and spec. `names` has those of all queries.
-    What a query is called, or was, is known for as long as the log has updates of it; both raise
-    `LogCompactedError` for one that is forgotten since.
+    It keeps the parts of a row that never change: name, stream and spec. `names` maps the ids of all queries
+    to their names. A query stays known for as long as the log has updates of it; for one that has been
+    forgotten since, both mappings raise `LogCompactedError`.
     """
 
     def __init__(self, db: ControlDb) -> None:
@@ -312,7 +310,7 @@ class NameBook:
         return self.stream(stream_id).spec.key
 
     def keeps_none(self, stream_id: int) -> bool:
-        """Return whether a stream's events are forgotten at once, so that its queries have no answers."""
+        """Return whether a stream forgets its events at once, so that its queries have no answers."""
         return self.stream(stream_id).spec.keeps_none
 
 

@@ -1,4 +1,4 @@
-"""Statements as changes of the session: a log row and its effect on the catalogue, in one transaction."""
+"""Statements that change a session: each adds a log row and updates the catalogue in one transaction."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _CHANGES: dict[QueryChange, type[QueryDropped | QueryPaused | QueryResumed]] = {
 
 
 class InUseError(StqshError):
-    """An object cannot be dropped while something else needs it."""
+    """An object cannot be dropped because something else needs it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +69,13 @@ class Registered:
 
 
 def add_function(db: ControlDb, spec: FunctionSpec) -> None:
-    """Add a function, or replace the one of that name."""
+    """Add a function, or replace the function of that name."""
     with db.transaction():
         _write_functions(db, known_functions(db) | {spec.name: spec})
 
 
 def drop_function(db: ControlDb, text: str, spec: FunctionSpec) -> None:
-    """Remove a function; queries and streams that were made with it keep it."""
+    """Remove a function; queries and streams that were created with it keep their copy."""
     del text
     with db.transaction():
         others = {name: one for name, one in known_functions(db).items() if name != spec.name}
@@ -88,7 +88,7 @@ def _write_functions(db: ControlDb, functions: dict[str, FunctionSpec]) -> None:
 
 
 def note_added_kind(db: ControlDb, kind: str) -> None:
-    """Note that queries are of a kind that a package adds: the engine needs it from now on."""
+    """Record that queries use a kind added by a package, which the engine needs from now on."""
     with db.transaction():
         known = added_kinds(db)
         if kind not in known:
@@ -96,14 +96,14 @@ def note_added_kind(db: ControlDb, kind: str) -> None:
 
 
 def create_view(db: ControlDb, spec: ViewSpec) -> None:
-    """Enter a view; raise `StqshError` if its name is in use. What is running does not depend on views."""
+    """Add a view; raise `StqshError` if its name is in use. Running queries do not depend on views."""
     with db.transaction():
         check_free(db, spec.name)
         set_meta(db, VIEWS, msgspec.json.encode(known_views(db) | {spec.name: spec}).decode())
 
 
 def drop_view(db: ControlDb, text: str, view: ViewSpec) -> None:
-    """Remove a view; queries that were made with it stay as they are."""
+    """Remove a view; queries that were created with it do not change."""
     del text
     with db.transaction():
         others = {name: one for name, one in known_views(db).items() if name != view.name}
@@ -114,7 +114,7 @@ Spec = TypeVar("Spec", StreamSpec, TableSpec, AreaSpec)
 
 
 def _entered(db: ControlDb, table: str, spec: Spec, text: str, payload: bytes | None = None) -> Spec:
-    """Log what is created, enter it in its table of control.db, and return its spec with its id."""
+    """Log a creation, add the object to its table of control.db, and return its spec with its id."""
     with db.transaction() as connection:
         check_free(db, spec.name)
         row = append(db, spec, text, payload)
@@ -124,7 +124,7 @@ def _entered(db: ControlDb, table: str, spec: Spec, text: str, payload: bytes | 
 
 
 def create_stream(db: ControlDb, text: str, spec: StreamSpec) -> StreamRow:
-    """Log a CREATE STREAM and enter the stream; raise `StqshError` if the name is in use."""
+    """Log a CREATE STREAM and add the stream; raise `StqshError` if the name is in use."""
     spec = _entered(db, "streams", spec, text)
     return StreamRow(spec.id, spec.name, spec)
 
@@ -140,13 +140,13 @@ def drop_stream(db: ControlDb, text: str, stream: StreamRow) -> LogRow:
 
 
 def create_table(db: ControlDb, text: str, spec: TableSpec) -> TableRow:
-    """Log a CREATE TABLE and enter the table; raise `StqshError` if the name is in use."""
+    """Log a CREATE TABLE and add the table; raise `StqshError` if the name is in use."""
     spec = _entered(db, "tables", spec, text)
     return TableRow(spec.id, spec.name, spec)
 
 
 def drop_table(db: ControlDb, text: str, table: TableRow) -> LogRow:
-    """Log a DROP TABLE and remove the table; raise `StqshError` while queries are joined with it."""
+    """Log a DROP TABLE and remove the table; raise `StqshError` while queries join it."""
     with db.transaction() as connection:
         _check_unused(f"table {table.name}", queries_over_table(db, table.id))
         row = append(db, TableDropped(table.id, table.name), text)
@@ -155,7 +155,7 @@ def drop_table(db: ControlDb, text: str, table: TableRow) -> LogRow:
 
 
 def create_area(db: ControlDb, text: str, spec: AreaSpec, geometry: bytes) -> AreaRow:
-    """Log a CREATE REGION or REGIONS and enter it.
+    """Log a CREATE REGION or REGIONS and add the region or set.
 
     `geometry` is a packed record batch [member, wkb].
 
@@ -171,7 +171,7 @@ def drop_area(db: ControlDb, text: str, area: AreaRow) -> LogRow:
     with db.transaction() as connection:
         _check_unused(f"{area.word} {area.name}", queries_over_area(db, area.id))
         made = areas_made_from(db, area.id)
-        if made:  # a script that makes them again would not find it
+        if made:  # a script that creates them again would not find this region
             raise InUseError(f"region {made[0]} is made from {area.name}", hint="drop it first")
         row = append(db, AreaDropped(area.id, area.name), text)
         connection.execute("UPDATE areas SET dropped_seq = ? WHERE id = ?", (row.seq, area.id))
@@ -179,7 +179,7 @@ def drop_area(db: ControlDb, text: str, area: AreaRow) -> LogRow:
 
 
 def register(db: ControlDb, query: Registered) -> QueryRow:
-    """Log a REGISTER QUERY and enter the query.
+    """Log a REGISTER QUERY and add the query.
 
     Raises:
         StqshError: the name is in use, or another client has since dropped what the query uses.
@@ -213,10 +213,10 @@ def change_query(db: ControlDb, kind: QueryChange, text: str, query: QueryRow) -
 
 
 def alter_query(db: ControlDb, text: str, query: QueryRow, spec: QuerySpec) -> LogRow:
-    """Log an ALTER of a query and enter its new spec.
+    """Log an ALTER of a query and replace its spec.
 
     Raises:
-        StqshError: another client has since dropped the query or what its region names, or it has ended.
+        StqshError: another client has since dropped the query or what its region refers to, or it has ended.
     """
     with db.transaction() as connection:
         _check_live(db, query)

@@ -1,8 +1,8 @@
-"""control.db: the control log and its bookkeeping, shared by several processes.
+"""control.db: the control log and related tables, shared by several processes.
 
-The shell appends statements, the engine's data source reads them, and Deliver records how far it has
-come. SQLite in WAL mode keeps readers and the one writer apart; every change is one IMMEDIATE
-transaction, so a statement and its effect on the catalogue are seen together or not at all.
+The shell appends statements, the engine's data source reads them, and Deliver records the engine's progress.
+SQLite in WAL mode lets readers and the single writer work concurrently. Every change is one IMMEDIATE
+transaction, so a reader sees a statement together with its effect on the catalogue, or neither.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 BUSY_TIMEOUT_S = 30.0
 _RETRY_S = 0.01
 _TEMPLATES = 8
-"""Templates of queries that are forgotten which are kept, besides as many as there are others."""
+"""How many templates of forgotten queries are kept, plus as many as there are other templates."""
 _SYNCHRONOUS = {False: "NORMAL", True: "FULL"}
 _INCREMENTAL = 2
-"""SQLite's number of the mode in which free pages can be given back a few at a time."""
+"""SQLite's number for the mode in which free pages can be released a few at a time."""
 _FREE_PAGES, _PAGES_AT_ONCE, _PAGES_ANEW = 1000, 500, 10_000
-"""Pages of 4 KB: the fewest free ones worth giving back, those of one transaction, and the most rewritten."""
+"""Pages of 4 KB: fewest free ones worth releasing, number per transaction, and most that are rewritten."""
 _DAMAGED = "put the session's folder back from a backup, or begin another session with --session NAME"
 _REMEDIES = {
     "full": "make room, or give another place with STQSH_HOME or session.home_root in the profile",
@@ -50,9 +50,9 @@ _REMEDIES = {
     "malformed": _DAMAGED,
     "decode": _DAMAGED,
 }
-"""Remedies for SQLite's errors, by words in their text."""
+"""How to remedy SQLite errors, by words in their messages."""
 _NEXT = "SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'log'"
-"""The number of the log's next row, which stands fast within a transaction that writes."""
+"""The number of the log's next row, which is fixed within a write transaction."""
 
 
 def wall_clock_us() -> int:
@@ -61,17 +61,17 @@ def wall_clock_us() -> int:
 
 
 class ControlDb:
-    """The control.db of a session home; for several threads, each of which gets its own connection.
+    """The control.db of a session home; usable by several threads, each with its own connection.
 
     Args:
         home: the session's directory.
-        create: whether to make the database of a session that is new. Only what begins a session does so:
-            a process that expects one to be there must not make an empty one in its place.
-        clock: returns the wall time in microseconds (a test passes its own).
+        create: whether to create the database of a new session. Only code that starts a session sets it: a
+            process that expects an existing database must not create an empty one in its place.
+        clock: returns the wall-clock time in microseconds; tests pass their own.
 
     Raises:
-        HomeError: the file is not there, cannot be opened or was written by a newer stqsh; and at any time
-            when it cannot be used.
+        HomeError: the file is missing, cannot be opened, or was written by a newer stqsh; methods raise it
+            whenever the file cannot be used.
     """
 
     def __init__(self, home: Path, *, create: bool = False, clock: Callable[[], int] = wall_clock_us) -> None:
@@ -98,7 +98,7 @@ class ControlDb:
             found = sqlite3.connect(
                 self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
             )
-            found.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of a new file; others keep what they have
+            found.execute("PRAGMA auto_vacuum = INCREMENTAL")  # for a new file; others keep their mode
             _use_wal(found)
             found.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[self._is_durable]}")
             self._local.connection = found
@@ -112,45 +112,45 @@ class ControlDb:
             raise _home_error(self.path, error) from error
 
     def version(self) -> int:
-        """Return a number that changes when another connection changes the file; cheaper than any row."""
+        """Return a number that changes when another connection changes the file; costs less than any read."""
         return int(self.query("PRAGMA data_version")[0][0])
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run the body in one IMMEDIATE transaction, all of it or none; an inner one joins the outer."""
+        """Run the body in one IMMEDIATE transaction; an inner transaction joins the outer one."""
         with self._as_home_errors(), _within(self.connection(), "BEGIN IMMEDIATE") as connection:
             yield connection
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Run the body in one transaction in which nothing is written: all it reads is of one moment."""
+        """Run the body in one read-only transaction, so that all its reads see the same state."""
         with self._as_home_errors(), _within(self.connection(), "BEGIN"):
             yield
 
     def set_durable(self, durable: bool) -> None:
-        """Force every transaction to the disk from now on, or none; for this thread, and those to come."""
+        """Set whether every transaction is synced to disk, for this thread's connection and later ones."""
         self._is_durable = durable
         self.connection().execute(f"PRAGMA synchronous = {_SYNCHRONOUS[durable]}")
 
     def force(self) -> None:
-        """Force what is committed to the disk: the rows that are visible now survive a power failure.
+        """Sync committed data to disk, so that the rows visible now survive a power failure.
 
-        Only the file beside the database is forced. SQLite forces the database itself before it empties that
-        file, and would lose its locks if the database were opened and closed here.
+        Only the WAL file beside the database is synced. SQLite itself syncs the database before it empties
+        the WAL. Opening and closing the database file here would release SQLite's locks on it.
         """
         with suppress(FileNotFoundError):
             force(self.path.with_name(f"{self.path.name}-wal"))
 
     @contextmanager
     def _as_home_errors(self) -> Iterator[None]:
-        """Raise `HomeError` for SQLite's errors about the file."""
+        """Convert SQLite's errors about the file into `HomeError`."""
         try:
             yield
         except sqlite3.DatabaseError as error:
             raise _home_error(self.path, error) from error
 
     def decoded(self, seq: int, kind: LogKind, spec: str) -> LogEntry:
-        """Return the content of a row of the log.
+        """Decode the content of a log row.
 
         Raises:
             HomeError: the row is damaged.
@@ -162,7 +162,7 @@ class ControlDb:
             raise HomeError(f"row {seq} of the log in {self.path} is damaged", hint=_DAMAGED) from error
 
     def template_rows(self, last: int) -> TemplateRows:
-        """Return the queries that were registered together, given the id of the last of them."""
+        """Return the queries that were registered together, by the id of the last one."""
         from stqsh.storage.queries.query_templates import TemplateRows  # pyarrow: only when needed
 
         found = self._templates.get(last)
@@ -171,7 +171,7 @@ class ControlDb:
                 "SELECT pattern, payload FROM patterns JOIN log ON seq = id WHERE id = ?", last
             )
             found = TemplateRows.read(template, payload, last)
-            if len(self._templates) >= self._most_templates:  # let go of queries whose rows are forgotten
+            if len(self._templates) >= self._most_templates:  # drop templates whose rows are forgotten
                 there = {id_ for (id_,) in self.query("SELECT id FROM patterns")}
                 self._templates = {id_: rows for id_, rows in list(self._templates.items()) if id_ in there}
                 self._most_templates = 2 * len(self._templates) + _TEMPLATES
@@ -179,10 +179,11 @@ class ControlDb:
         return found
 
     def give_back(self) -> int:
-        """Make the file smaller where most of it is free; return by how many bytes.
+        """Shrink the file if most of it is free; return by how many bytes.
 
-        Other writers go on between short transactions. The file of an older version, which cannot be cut in
-        pieces, is written anew if little of it is in use; from then on it can be.
+        Pages are released in short transactions, so other writers can continue in between. The file of an
+        older version cannot be shrunk in steps: it is rewritten if little of it is in use, and can be shrunk
+        afterwards.
         """
         [(pages,)], [(free,)] = self.query("PRAGMA page_count"), self.query("PRAGMA freelist_count")
         if free < _FREE_PAGES or 2 * free < pages:
@@ -191,7 +192,7 @@ class ControlDb:
         with self._as_home_errors():
             if self.query("PRAGMA auto_vacuum") == [(_INCREMENTAL,)]:
                 for _ in range(0, free, _PAGES_AT_ONCE):
-                    # `execute` would give back one page: it steps no further than to the first row.
+                    # `execute` would release only one page because it steps only to the first row.
                     connection.executescript(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})")
             elif pages - free <= _PAGES_ANEW:
                 connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
@@ -201,9 +202,9 @@ class ControlDb:
         return int((pages - left) * size)
 
     def close(self) -> None:
-        """Close this thread's connection; every other thread closes its own when it next asks for it.
+        """Close this thread's connection; each other thread closes its own on its next access.
 
-        SQLite ends in a segmentation fault if a connection is closed while another thread reads from it.
+        SQLite crashes with a segmentation fault if a connection is closed while another thread reads from it.
         """
         self._is_closed = True
         found: sqlite3.Connection | None = getattr(self._local, "connection", None)
@@ -213,17 +214,17 @@ class ControlDb:
 
 @contextmanager
 def _within(connection: sqlite3.Connection, begin: str) -> Iterator[sqlite3.Connection]:
-    """Run the body in a transaction, or in the one that there is; an error in the body undoes it."""
+    """Run the body in a transaction, or in the one already open; an error in the body rolls it back."""
     if connection.in_transaction:
         yield connection
         return
     try:
-        # SQLite hears no Ctrl-C while it waits for other writers: that comes once this has begun.
+        # SQLite ignores Ctrl-C while it waits for other writers: it is handled once this has begun.
         connection.execute(begin)
         yield connection
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:  # a full disk has already ended it
+        if connection.in_transaction:  # a full disk may already have ended it
             connection.execute("ROLLBACK")
         raise
 
@@ -234,9 +235,9 @@ def _home_error(path: Path, error: sqlite3.DatabaseError) -> HomeError:
 
 
 def _use_wal(connection: sqlite3.Connection) -> None:
-    """Switch a connection to WAL mode, as patiently as for any other statement.
+    """Switch a connection to WAL mode, waiting as long as for any other statement.
 
-    While another process switches a new file, SQLite fails at once: its own timeout does not apply.
+    While another process switches a new file, SQLite fails at once, because its timeout does not apply here.
     """
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
@@ -251,14 +252,14 @@ def _use_wal(connection: sqlite3.Connection) -> None:
 
 
 def to_text(value: object) -> str:
-    """Return JSON as the log and the catalogue keep it; raise `TypeError` for what JSON cannot represent."""
+    """Return a value as the JSON of log and catalogue; raise `TypeError` if JSON cannot represent it."""
     return msgspec.json.encode(value).decode()
 
 
 def append(control: ControlDb, entry: LogEntry, text: str = "", payload: bytes | None = None) -> LogRow:
-    """Append a row to the control log and return it; joins a transaction that is open.
+    """Append a row to the control log and return it; joins an open transaction.
 
-    A new stream, table, region or query gets the number of its row as its id.
+    The id of a new stream, table, region or query is the number of its row.
     """
     at_us = control.clock()
     with control.transaction() as connection:
@@ -273,7 +274,7 @@ def append(control: ControlDb, entry: LogEntry, text: str = "", payload: bytes |
 
 
 def entries_after(control: ControlDb, seq: int, kinds: Collection[LogKind]) -> list[tuple[int, LogEntry]]:
-    """Return the log's rows of some kinds after `seq`, in order: the number and the content of each."""
+    """Return the number and content of the log's rows of some kinds after `seq`, in order."""
     marks = ", ".join("?" * len(kinds))
     rows = control.query(
         f"SELECT seq, kind, spec FROM log WHERE seq > ? AND kind IN ({marks}) ORDER BY seq", seq, *kinds
@@ -286,7 +287,7 @@ def read_log(
 ) -> list[LogRow]:
     """Return the log's rows with `after < seq <= up_to` (to the end without `up_to`), in order.
 
-    Texts and payloads, which may be large, are left out unless `whole`.
+    Texts and payloads, which may be large, are omitted unless `whole` is true.
 
     Raises:
         OtherVersionError: a row was written by a version that cannot be read any more.
@@ -304,29 +305,29 @@ def read_log(
 
 
 def last_seq(control: ControlDb) -> int:
-    """Return the sequence number of the log's last row, 0 if it is empty; one index look-up."""
+    """Return the sequence number of the log's last row, 0 if the log is empty; costs one index look-up."""
     return int(control.query("SELECT coalesce(max(seq), 0) FROM log")[0][0])
 
 
 def get_meta(control: ControlDb, key: str) -> str | None:
-    """Return a value recorded about the session as a whole (for instance the name of its profile)."""
+    """Return a value stored for the whole session, for instance the name of its profile."""
     rows = control.query("SELECT value FROM meta WHERE key = ?", key)
     return str(rows[0][0]) if rows else None
 
 
 def keeps_heads_in_spark(control: ControlDb) -> bool:
-    """Return whether the slots of a session are on a cluster, so that Spark keeps their heads."""
+    """Return whether a session's slots are on a cluster, where Spark keeps their heads."""
     return (get_meta(control, "state") or "").startswith("spark")
 
 
 def set_meta(control: ControlDb, key: str, value: str) -> None:
-    """Record a value about the session as a whole."""
+    """Store a value for the whole session."""
     with control.transaction() as connection:
         connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
 
 def session_uuid(control: ControlDb) -> str:
-    """Return the session's uuid, by which its files are named where hosts share a storage; made at first."""
+    """Return the session's uuid, which names its files in shared storage; it is created on first use."""
     with control.transaction() as connection:
         connection.execute("INSERT OR IGNORE INTO meta VALUES ('uuid', ?)", (str(uuid.uuid4()),))
     found = get_meta(control, "uuid")
@@ -340,7 +341,7 @@ def read_settings(control: ControlDb) -> Mapping[str, Any]:
 
 
 def check_queries(control: ControlDb) -> None:
-    """Raise `OtherVersionError` for queries that a version without REGISTER QUERIES registered together."""
+    """Raise `OtherVersionError` for queries registered together by a version without REGISTER QUERIES."""
     older = "SELECT 1 FROM patterns WHERE json_extract(pattern, '$.parameters') IS NULL LIMIT 1"
     if control.query(older):
         raise OtherVersionError

@@ -1,10 +1,10 @@
-"""The mirror of control.db in a session's storage, from which another host makes the file again.
+"""The mirror of control.db in a session's storage, from which another host can restore the file.
 
-Where the storage is not the home, the disk of the driver's host may be lost, and the session goes on
-elsewhere. Triggers note which rows change. Before an offset names statements, and once a batch is delivered,
-the rows that have changed are published as a piece, and with them the files of the update log that they list.
-A piece of all rows takes the place of many. Pieces are named by the number of the last change in them, so
-that of two processes that publish at the same time the later one's rows hold.
+Where the storage is not the home, the disk of the driver's host may be lost while the session continues on
+another host. Triggers record which rows change. The changed rows are published as a piece before an offset
+refers to statements and after a batch is delivered, together with the files of the update log that they list.
+A piece with all rows replaces many pieces. The name of a piece contains the number of its last change, so if
+two processes publish at the same time, the later one's rows win.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from stqsh.storage.home import SessionHome
 from stqsh.storage.layouts import LAYOUTS, SCHEMA_VERSION
 
 Value: TypeAlias = Any
-"""What SQLite keeps: an integer, a float, a text, bytes or None."""
+"""The types of SQLite values: integer, float, text, bytes or None."""
 
 _PIECES, _UPDATES = "control/", "updates/"
 _WHOLE, _SOME = ".whole", ".some"
 _MOST_PIECES = 64
-"""Pieces after which one of all rows is published."""
+"""The number of pieces after which a piece with all rows is published."""
 _CHANGES = "mirrored"
 _TABLES = (
     f"SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT IN ('{_CHANGES}', 'sqlite_sequence')"
 )
 _LISTING = {"update_files": "{:012d}.", "update_base": "base-{:012d}."}
-"""The tables that list files of the update log by batch, and how the names of these files begin."""
+"""The tables that list files of the update log by batch, with the prefix of these files' names."""
 _BATCH = {"update_files": 0, "update_base": 1}
-"""The column of each of them with the batch."""
+"""The column of each of these tables that holds the batch."""
 
 
 class MirrorPiece(msgspec.Struct, frozen=True, array_like=True):
@@ -46,8 +46,8 @@ class MirrorPiece(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         version: the layout of the tables.
-        last: the number of the last row of the log that there was.
-        rows: the table, the key and the columns of each; None for a row that is gone.
+        last: the number of the last row of the log at that time.
+        rows: the table, the key and the columns of each row; None as columns for a deleted row.
     """
 
     version: int
@@ -59,7 +59,7 @@ _PIECE = msgspec.msgpack.Decoder(MirrorPiece)
 
 
 class ControlMirror:
-    """Publishes what changes in a session's control.db.
+    """Publishes the changes of a session's control.db.
 
     Args:
         home: the session's home.
@@ -73,7 +73,7 @@ class ControlMirror:
         self._pieces, self._are_noted = 0, False
 
     def _note_changes(self) -> None:
-        """See to it that changes are noted; where they were not, all rows have to be published."""
+        """Install the triggers that record changes; if they were missing, have all rows published next."""
         triggers = "SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'mirror_%'"
         if self._control.query(triggers) == [(3 * len(self._keys),)]:
             return
@@ -88,14 +88,14 @@ class ControlMirror:
                         f"CREATE TRIGGER IF NOT EXISTS mirror_{event}_{table} AFTER {event} ON {table} BEGIN"
                         f" INSERT INTO {_CHANGES} (name, key) VALUES ('{table}', {row}.{key}); END"
                     )
-            connection.execute(f"INSERT INTO {_CHANGES} (name) VALUES ('')")  # so there is a number
+            connection.execute(f"INSERT INTO {_CHANGES} (name) VALUES ('')")  # so that a number exists
         self._pieces = _MOST_PIECES
 
     def publish(self) -> None:
-        """Publish what has changed; does nothing if nothing has.
+        """Publish the changes since the last call, if there are any.
 
         Raises:
-            StorageError: the storage fails for longer than it is asked again.
+            StorageError: the storage still fails after all retries.
         """
         if not self._are_noted:
             self._note_changes()
@@ -132,7 +132,7 @@ class ControlMirror:
             yield table, key, found[0] if found else None
 
     def _put_updates(self, rows: Iterable[tuple[str, Value, tuple[Value, ...] | None]]) -> None:
-        """Publish the files of the update log that rows list."""
+        """Publish the files of the update log that the rows list."""
         begun = {file.removeprefix(_UPDATES) for row in rows for file in _files_of(row)}
         if not begun:
             return
@@ -144,15 +144,15 @@ class ControlMirror:
 
 
 def mirror_of(home: SessionHome, control: ControlDb, blobs: Blobs) -> ControlMirror | None:
-    """Return the mirror of a session's control.db in its storage; None if that is the home itself."""
+    """Return the mirror of a session's control.db in its storage; None if the storage is the home itself."""
     return None if blobs.at_home else ControlMirror(home, control, blobs)
 
 
 def restore_control(home: SessionHome, blobs: Blobs) -> bool:
-    """Make control.db and the update log of a new home from their mirror; return whether there is one.
+    """Restore control.db and the update log of a new home from their mirror; return whether a mirror exists.
 
     Raises:
-        DamagedFileError: a piece is gone or damaged.
+        DamagedFileError: a piece is missing or damaged.
         HomeError: the mirror was made by a newer version.
     """
     names = blobs.names(_PIECES)
@@ -180,7 +180,7 @@ def restore_control(home: SessionHome, blobs: Blobs) -> bool:
 
 
 def _fill(made: sqlite3.Connection, version: int, pieces: Sequence[MirrorPiece], number: int) -> None:
-    """Make the tables of a layout, and fill them with the rows of pieces; the last change has a number."""
+    """Create the tables of a layout and fill them with the rows of pieces; `number` is the last change's."""
     for layout in LAYOUTS[:version]:
         made.executescript(layout)
     keys = {table: _primary_key(made, table) for (table,) in made.execute(_TABLES).fetchall()}
@@ -204,7 +204,7 @@ def _read(blobs: Blobs, name: str) -> MirrorPiece:
 
 
 def _files_of(row: tuple[str, Value, tuple[Any, ...] | None]) -> list[str]:
-    """Return how the names of the blobs begin that a row lists."""
+    """Return the name prefixes of the blobs that a row lists."""
     table, _, columns = row
     if columns is None or table not in _LISTING:
         return []

@@ -1,7 +1,7 @@
-"""Space on the disk: an engine takes no more records while little is left, so that it keeps running.
+"""Disk space checks: an engine stops reading records while little space is left, so that it can keep running.
 
-What it needs then is little: the control log, heartbeats, a smaller update log in place of a larger
-one. Records wait where they are, as they do behind any lag.
+Without new records it needs little space: for the control log, for heartbeats, and to replace a larger update
+log with a smaller one. Unread records wait at their source, as with any lag.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from stqsh.errors import StqshError
 from stqsh.units import format_size
 
 RESERVE = 256 << 20
-"""Bytes that stay free: more than a large batch writes."""
+"""Bytes that stay free; this is more than a large batch writes."""
 
 RESERVE_FILES = 128
-"""Files that can still be made: more than a batch makes."""
+"""Files that can still be created; this is more than a batch creates."""
 
 
 class DiskFullError(StqshError):
-    """The disk of a session's home has so little room that its streams do not advance."""
+    """The disk of a session's home has too little space for the streams to advance."""
 
     def __init__(self, home: Path) -> None:
         free, needed = format_size(free_bytes(home)), format_size(RESERVE)
@@ -34,13 +34,13 @@ class DiskFullError(StqshError):
 
 
 def free_bytes(home: Path) -> int:
-    """Return the bytes that are free on the disk of a home."""
+    """Return the number of free bytes on the disk of a home."""
     found = os.statvfs(home)
     return found.f_bavail * found.f_frsize
 
 
 def free_files(home: Path) -> int | None:
-    """Return how many files can still be made on the disk of a home; None where there is no limit."""
+    """Return how many more files the disk of a home can hold; None if there is no limit."""
     found = os.statvfs(home)
     return found.f_favail if found.f_files else None
 

@@ -3,23 +3,23 @@
     <root>/<name>/
       control.db        control log, catalogue, progress (SQLite, WAL)
       updates/          update log, one Arrow IPC file a batch, the oldest ones folded
-      readers/          how far clients have read of it
-      answers/          answers to snapshots that went through the log
-      checkpoint/       Spark's: how far the session has come; or checkpoint.uri, which says where that is
-      checkpoints/      those of a cluster that go on from another one, by their first batches
+      readers/          clients' leases: how far each has read the update log
+      answers/          answers to snapshots that went through the control log
+      checkpoint/       Spark's checkpoint; or checkpoint.uri, which names its place
+      checkpoints/      on a cluster, checkpoints that continue another one, by their first batches
       state/            the slots' snapshots and logs
       sinks/<id>/       how far a sink has written
-      streams/<id>/     replay stores and dead letters, one a stream
-      tables/<id>/      rows and dead letters, one a table
+      streams/<id>/     replay store and dead letters of a stream
+      tables/<id>/      rows and dead letters of a table
       routes/           routing tables, by their rows in the control log
-      heads/            what tasks of the batch under way need of the control log, where it is large
+      heads/            large content of the control log that the tasks of the current batch need
       arena.json        the name of the slots' folder in shared memory
       scratch.json      the name of the folder of Spark's temporary files
       engine.json       pid, heartbeat and state of the engine
       engine.log        what the engine printed
 
-The root is the argument given, else `STQSH_HOME`, else the profile's `session.home_root`, else the
-system's place for the user's state.
+The root is the first of these that is set: the argument, `STQSH_HOME`, the profile's `session.home_root`, the
+system's folder for the user's state.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DEFAULT_NAME = "default"
 TEMPORARY_PREFIX = "tmp-"
 SHM = Path("/dev/shm")
 SHM_FREE_BYTES = 1 << 30
-"""Space that must be left in shared memory before a session's arena goes there."""
+"""Free space in shared memory that a session's arena requires."""
 
 _ELSEWHERE = "give another place with STQSH_HOME or session.home_root in the profile"
 _ARENA = re.compile(r"stqsh-[0-9]+-[0-9a-f]{32}")
@@ -50,9 +50,9 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class SessionHome:
-    """The directory of one session and the places in it; creates nothing by itself.
+    """The directory of a session and the paths in it; creates nothing unless a method says so.
 
-    `temporary` homes are deleted when their session closes.
+    A `temporary` home is deleted when its session closes.
     """
 
     path: Path
@@ -100,15 +100,15 @@ class SessionHome:
 
     @property
     def engine_log(self) -> Path:
-        """The file to which the engine's output goes."""
+        """The file that receives the engine's output."""
         return self.path / "engine.log"
 
     @property
     def scratch(self) -> Path:
-        """The folder of Spark's temporary files, which an engine makes as it starts.
+        """The folder of Spark's temporary files, which an engine creates when it starts.
 
-        Its path is short, as Unix sockets need. A copy of a home does not share the folder of the original.
-        Without an engine there is none, and the path is one in the home.
+        Its path is short, because Unix sockets require that. A copy of a home does not share the original's
+        folder. While no engine has created one, the path is within the home.
         """
         try:
             path, home = json.loads((self.path / "scratch.json").read_bytes())
@@ -118,9 +118,9 @@ class SessionHome:
         return Path(path) if is_own else self.path / "scratch"
 
     def make_scratch(self) -> Path:
-        """Make the folder of Spark's temporary files under a name that nobody can foresee (mode 0700).
+        """Create the folder of Spark's temporary files under an unpredictable name (mode 0700).
 
-        The folder of a killed engine is removed.
+        A folder left by a killed engine is removed.
 
         Raises:
             OSError: the system's folder for temporary files cannot be written.
@@ -132,7 +132,7 @@ class SessionHome:
         return Path(made)
 
     def remove_scratch(self) -> None:
-        """Delete Spark's temporary files, including those of a killed engine."""
+        """Delete Spark's temporary files, including those left by a killed engine."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         (self.path / "scratch.json").unlink(missing_ok=True)
 
@@ -152,22 +152,22 @@ class SessionHome:
 
 @dataclass(frozen=True, slots=True)
 class SessionArena:
-    """The slots' warm state of the session whose home is `home`: in shared memory if there was space.
+    """The arena of the session whose home is `home`, in shared memory if that had enough space.
 
-    The engine makes it, see `stqsh.storage.arena_cleanup`. A copy of a home does not share the arena of
-    the original.
+    The engine creates it, see `stqsh.storage.arena_cleanup`. A copy of a home does not share the original's
+    arena.
     """
 
     home: Path
 
     @property
     def name_file(self) -> Path:
-        """The file that names the folder in shared memory, if there is one."""
+        """The file with the name of the folder in shared memory; it exists if there is such a folder."""
         return self.home / "arena.json"
 
     @property
     def folder(self) -> Path:
-        """The folder of the arena: in shared memory, else in the home."""
+        """The folder of the arena: in shared memory, or else in the home."""
         try:
             name, path = json.loads(self.name_file.read_bytes())
         except (OSError, ValueError):
@@ -177,16 +177,16 @@ class SessionArena:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """The folders for slot state: the arena, and a folder on disk for when it is full."""
+        """The folders for slot state: the arena, and a folder on disk that is used when the arena is full."""
         return self.folder, self.home / "arena-on-disk"
 
     @property
     def on_hosts(self) -> tuple[Path, ...]:
-        """The arena by its name only, for the hosts of a cluster: see `host_folders`."""
+        """The arena by name only, for the hosts of a cluster; see `host_folders`."""
         return (Path(self.folder.name),)
 
     def choose_name(self) -> Path:
-        """Choose a name that nobody can foresee for the folder in shared memory, and return its path."""
+        """Choose an unpredictable name for the folder in shared memory, and return the folder's path."""
         name = f"stqsh-{os.getuid()}-{secrets.token_hex(16)}"
         atomic_write(self.name_file, json.dumps([name, str(self.home.resolve())]).encode())
         return self.folder
@@ -203,8 +203,8 @@ class SessionInfo:
 def sessions_root(home: str | os.PathLike[str] | None = None, *, default: str | None = None) -> Path:
     """Return the folder that holds the session homes.
 
-    `home` takes precedence, then `STQSH_HOME`, then `default` (the profile's `session.home_root`), then the
-    system's place for a user's state.
+    The first of these that is set: `home`, `STQSH_HOME`, `default` (the profile's `session.home_root`), the
+    system's folder for a user's state.
     """
     chosen = home or os.environ.get("STQSH_HOME") or default
     if chosen:
@@ -215,11 +215,11 @@ def sessions_root(home: str | os.PathLike[str] | None = None, *, default: str | 
 
 
 def open_home(name: str | None = None, *, root: Path | None = None, temporary: bool = False) -> SessionHome:
-    """Find the home of a session, or make it (mode 0700).
+    """Return the home of a session; create it if it does not exist (mode 0700).
 
     Raises:
-        SessionNameError: the name is no file name.
-        HomeError: the folder cannot be made, read or written.
+        SessionNameError: the name is not a valid file name.
+        HomeError: the folder cannot be created, read or written.
     """
     root = root or sessions_root()
     named = named_home(DEFAULT_NAME if name is None else name, root)
@@ -234,17 +234,17 @@ def open_home(name: str | None = None, *, root: Path | None = None, temporary: b
         _check_access(home)
         for folder in (home.updates, home.path / "streams"):
             folder.mkdir(mode=0o700, exist_ok=True)
-        make_private(home.control_db)  # SQLite gives the mode of this file to those that it makes beside it
+        make_private(home.control_db)  # SQLite copies this file's mode to the files that it creates beside it
     except OSError as error:
         raise _unusable(error, root) from error
     return home
 
 
 def named_home(name: str, root: Path) -> SessionHome:
-    """Return where the home of a session is, or would be.
+    """Return the place of a session's home, whether it exists or not.
 
     Raises:
-        SessionNameError: the name is no file name.
+        SessionNameError: the name is not a valid file name.
     """
     if not _NAME.fullmatch(name):
         raise SessionNameError(
@@ -255,10 +255,10 @@ def named_home(name: str, root: Path) -> SessionHome:
 
 
 def made_root(root: Path) -> Path:
-    """Return the folder that holds the session homes, made if needed (mode 0700).
+    """Return the folder that holds the session homes; create it if needed (mode 0700).
 
     Raises:
-        HomeError: it cannot be made or used.
+        HomeError: it cannot be created or used.
     """
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -284,7 +284,7 @@ def list_sessions(root: Path | None = None) -> list[SessionInfo]:
 
 
 def _session(path: Path) -> SessionInfo | None:
-    """Return the session whose home is at a path; None if there is none, or if it has just been removed."""
+    """Return the session whose home is at a path; None if there is none, or if it was just removed."""
     home = SessionHome(path, path.name.startswith(TEMPORARY_PREFIX))
     try:
         return SessionInfo(home, _changed(home)) if home.control_db.is_file() else None
@@ -293,7 +293,7 @@ def _session(path: Path) -> SessionInfo | None:
 
 
 def _changed(home: SessionHome) -> float:
-    """Return when the control database was last written; SQLite's log beside it has what is new."""
+    """Return when the control database was last written; recent changes are in the WAL file beside it."""
     changed = home.control_db.stat().st_mtime
     try:
         return max(changed, home.control_db.with_name(f"{home.control_db.name}-wal").stat().st_mtime)
@@ -302,9 +302,9 @@ def _changed(home: SessionHome) -> float:
 
 
 def kept_log(home: SessionHome) -> Path:
-    """Return the engine's log where it can be read later.
+    """Return a path at which the engine's log can still be read later.
 
-    A temporary home's log is copied out of it if there is space.
+    The log of a temporary home is copied to another folder if there is space.
     """
     if not home.temporary or not home.engine_log.exists():
         return home.engine_log
@@ -314,7 +314,7 @@ def kept_log(home: SessionHome) -> Path:
             make_private(kept)
             shutil.copyfile(home.engine_log, kept)
         except OSError:
-            continue  # a full disk may be why the engine has ended
+            continue  # the engine may have ended because the disk is full
         return kept
     return home.engine_log
 
@@ -327,7 +327,7 @@ def remove_home(home: SessionHome) -> None:
 
 
 def has_room(folder: Path) -> bool:
-    """Return whether an arena may be put into a folder of shared memory."""
+    """Return whether a folder in shared memory has enough space for an arena."""
     if not os.access(folder, os.W_OK | os.X_OK):
         return False
     return shutil.disk_usage(folder).free >= SHM_FREE_BYTES

@@ -1,4 +1,4 @@
-"""The layouts of control.db: what each version of it adds, and how an older home is brought up."""
+"""The layouts of control.db: what each version adds, and the migration of older homes."""
 
 from __future__ import annotations
 
@@ -60,18 +60,18 @@ CREATE TABLE taken (seq INTEGER PRIMARY KEY, step INTEGER);
 INSERT INTO taken SELECT seq, NULL FROM progress;
 """
 PASSING = "kind IN ('drop', 'pause_query', 'resume_query', 'alter_query', 'found', 'ask', 'memory')"
-"""An SQL condition: rows of the log of no use once they have taken effect and their query is gone."""
+"""An SQL condition: log rows that are useless once they have taken effect and their query is gone."""
 _LAYOUT_9 = """
 CREATE INDEX passing ON log (kind, json_extract(spec, '$.id'))
   WHERE kind IN ('drop', 'pause_query', 'resume_query', 'found', 'ask', 'memory');
 """
 PLAYING = "kind IN ('run', 'play', 'pause', 'drop_stream')"
-"""An SQL condition: rows of the log that say what is to play; clients look at them again and again."""
+"""An SQL condition: log rows that determine what plays; clients read them again and again."""
 _LAYOUT_10 = f"""
 CREATE INDEX playing ON log (kind) WHERE {PLAYING};
 """
 SEPARATE = "kind IN ('route', 'register_alike')"
-"""An SQL condition: rows of the log that are few and large, wanted without those around them."""
+"""An SQL condition: log rows that are few and large, and are read without their neighbours."""
 _LAYOUT_11 = f"""
 CREATE INDEX separate ON log (kind) WHERE {SEPARATE};
 """
@@ -108,12 +108,12 @@ LAYOUTS = (
     _LAYOUT_13,
     _LAYOUT_14,
 )
-"""What each version adds to the one before it; an older home is migrated when it is opened."""
+"""The SQL that each version adds to the one before; opening an older home applies what it lacks."""
 SCHEMA_VERSION = len(LAYOUTS)
 
 
 def bring_up(connection: sqlite3.Connection, version: int, home: Path) -> None:
-    """Bring a home's control.db from an older layout up to this one, in the transaction that is open."""
+    """Migrate a home's control.db from an older layout to the current one, in the open transaction."""
     for number, layout in enumerate(LAYOUTS[version:], start=version + 1):
         for statement in filter(str.strip, layout.split(";")):
             connection.execute(statement)
@@ -125,7 +125,7 @@ def bring_up(connection: sqlite3.Connection, version: int, home: Path) -> None:
 
 
 def _list_update_files(connection: sqlite3.Connection, updates: Path) -> None:
-    """List the files of an update log from before they were listed; their checksums are not known."""
+    """List the files of an update log written before files were listed; their checksums are unknown."""
     files = {path.name: path.stat().st_size for path in updates.glob("*") if path.is_file()}
     totals: Counter[str] = Counter()
     for name, size in files.items():
@@ -150,14 +150,14 @@ def _list_update_files(connection: sqlite3.Connection, updates: Path) -> None:
 
 
 def _list_archives(connection: sqlite3.Connection) -> None:
-    """List the files of archives from before they were listed, up to the last batch."""
+    """List the archive files written before they were listed, up to the last batch."""
     (last,) = connection.execute("SELECT coalesce(max(batch), -1) FROM progress").fetchone()
     streams = connection.execute(
         "SELECT id, name, json_extract(spec, '$.archive'), json_extract(spec, '$.time') FROM streams"
         " WHERE dropped_seq IS NULL AND json_extract(spec, '$.archive') IS NOT NULL"
     ).fetchall()
     for stream, name, folder, time in streams:
-        from stqsh.storage.archive_reader import measure_file  # pyarrow: only of a session with an archive
+        from stqsh.storage.archive_reader import measure_file  # pyarrow: only for sessions with an archive
 
         for batch, day, path in archive_of(Path(folder), name):
             if batch <= last:

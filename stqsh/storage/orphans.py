@@ -1,4 +1,4 @@
-"""The processes that own sessions and subscriptions, and cleanup after those that were killed."""
+"""The processes that own sessions and subscriptions, and cleanup after owners that were killed."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _OWNER = "owner"
 
 
 def claim_session(db: ControlDb) -> None:
-    """Record that the session lives only as long as this process."""
+    """Record that the session ends with this process."""
     set_meta(db, _OWNER, processes.identity())
 
 
 def is_orphaned(db: ControlDb) -> bool:
-    """Return whether the process that claimed the session is gone, so that its engine should stop."""
+    """Return whether the process that owns the session is gone, so that the engine should stop."""
     owner = get_meta(db, _OWNER)
     return owner is not None and not processes.is_running(owner)
 
 
 def drop_orphans(db: ControlDb) -> None:
-    """Drop the subscriptions of clients that are gone."""
+    """Drop the subscriptions of clients that no longer exist."""
     for query in owned_queries(db):
         if query.owner is not None and not processes.is_running(query.owner):
             drop_if_live(db, query)
 
 
 def remove_orphans(root: Path) -> None:
-    """Remove the temporary homes of clients that are gone, once their engines have ended."""
+    """Remove the temporary homes of clients that no longer exist, once their engines have ended."""
     for info in list_sessions(root):
         is_running = is_alive(read_engine(info.home)) or runs_elsewhere(info.home)
         if info.home.temporary and not is_running and _is_left(info.home.path):
@@ -47,4 +47,4 @@ def _is_left(path: Path) -> bool:
         with closing(ControlDb(path)) as db:
             return is_orphaned(db)
     except HomeError:
-        return False  # it is just being made or removed
+        return False  # it is being created or removed right now

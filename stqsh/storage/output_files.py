@@ -1,12 +1,12 @@
-"""The names of the files that a session writes for others: those of sinks, and those of archives.
+"""The names of the files that a session writes for other programs: those of sinks and of archives.
 
 A sink's files are `NAME-STEP-PART.FORMAT`: the sink's name, the first step of the batch (12 digits), and the
-number of the part of the batch (4 digits). Further tables of a part have `-1`, `-2`, … behind that. A file
-that is not complete is hidden: its name begins with a dot.
+number of the batch's part (4 digits). Further tables of a part have the suffixes `-1`, `-2`, …. An incomplete
+file is hidden: its name begins with a dot.
 
-An archive holds what KEEP lets go of an event stream, as Parquet by day. Each batch that lets events go
-writes one file for each day, under a name that the batch gives: a batch that Spark repeats writes the same
-again.
+An archive holds the events that KEEP removes from an event stream, as Parquet files by day. Each batch that
+removes events writes one file for each day. The file's name contains the batch's number, so a batch that
+Spark repeats replaces its own files.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from stqsh.errors import StqshError
 
 
 class FileTakenError(StqshError):
-    """A file that stqsh has not written, where one is to be written."""
+    """The target path holds a file that stqsh did not write."""
 
 
 def file_name(sink: str, place: tuple[int, int, int], form: str) -> str:
-    """Return the name of a file; signs of the sink's name that file names cannot have are escaped.
+    """Return the name of a file; characters of the sink's name that file names cannot contain are escaped.
 
     Args:
         sink: the sink's name.
-        place: step, part and table.
+        place: the step, part and table.
         form: the format.
     """
     step, part, table = place
@@ -37,23 +37,23 @@ def file_name(sink: str, place: tuple[int, int, int], form: str) -> str:
 
 
 def hidden_name(name: str) -> str:
-    """Return the name that a file has until it is complete."""
+    """Return the name of a file that is not yet complete."""
     return f".{name}.part"
 
 
 def is_file_of(name: str, sink: str) -> bool:
-    """Return whether a file has the name of a sink's files, complete or not."""
+    """Return whether a file name is that of one of the sink's files, complete or not."""
     stem = re.escape(quote(sink, safe=""))
     return re.fullmatch(rf"\.?{stem}-\d{{12}}-\d{{4}}(-\d+)?\.\w+(\.part)?", name) is not None
 
 
 def check_replaceable(path: Path, begin: bytes, what: str) -> None:
-    """Check that a file may be written: there is none, an empty one, or one that stqsh has written.
+    """Check that a file may be written: the path is free, or its file is empty or was written by stqsh.
 
     Args:
-        path: the file's place.
-        begin: what such files begin with.
-        what: what such a file is, as a message names it, such as "a map's page".
+        path: the file's path.
+        begin: the bytes with which such files begin.
+        what: what the file is, for messages, such as "a map's page".
 
     Raises:
         FileTakenError: another program has written the file.
@@ -71,7 +71,7 @@ def check_replaceable(path: Path, begin: bytes, what: str) -> None:
 
 
 def archive_file(folder: Path, stream: str, day: str, batch: int) -> Path:
-    """Return the path of a batch's file for a day.
+    """Return the path of the archive file that a batch writes for a day.
 
     >>> archive_file(Path("old"), "posts", "2025-06-14", 7).as_posix()
     'old/day=2025-06-14/posts-000000000007.parquet'
@@ -80,7 +80,7 @@ def archive_file(folder: Path, stream: str, day: str, batch: int) -> Path:
 
 
 def archive_of(folder: Path, stream: str) -> Iterator[tuple[int, str, Path]]:
-    """Yield the batch, the day and the path of each file of an archive of a stream of that name."""
+    """Yield the batch, the day and the path of each archive file of the stream with that name."""
     form = re.compile(rf"{re.escape(stream)}-(\d{{12}})[.]parquet")
     for path in sorted(folder.glob("day=*/*.parquet")):
         if found := form.fullmatch(path.name):

@@ -1,7 +1,7 @@
-"""Files in memory that all users of a machine share: only those of this user are opened, and nobody else's.
+"""Private files in memory that all users of a machine share: only this user's own files are opened.
 
-What another user has made beforehand, a link to somewhere else, or a file that others may read or write, is
-refused instead of adopted.
+Another user may have created a file beforehand. A foreign file, a link, or a file that others may read or
+write is refused, never adopted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class ForeignFileError(SlotStateError):
-    """A file or folder that is not this user's alone."""
+    """A file or folder that is not private to this user."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(
@@ -26,10 +26,10 @@ class ForeignFileError(SlotStateError):
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder, and those above it, for this user alone; one that exists has to be so already.
+    """Create a folder, and its parents, for this user alone; an existing folder must already be private.
 
     Raises:
-        ForeignFileError: it is another user's, a link, or open to others.
+        ForeignFileError: it belongs to another user, is a link, or is accessible to others.
     """
     try:
         folder.mkdir(mode=0o700, parents=True)
@@ -38,11 +38,11 @@ def make_private_folder(folder: Path) -> None:
 
 
 def check_private_folder(folder: Path) -> None:
-    """Check that a folder is this user's alone.
+    """Check that a folder is private to this user.
 
     Raises:
-        ForeignFileError: it is another user's, a link, or open to others.
-        FileNotFoundError: there is none.
+        ForeignFileError: it belongs to another user, is a link, or is accessible to others.
+        FileNotFoundError: there is no such folder.
     """
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or not _is_private(found):
@@ -50,11 +50,11 @@ def check_private_folder(folder: Path) -> None:
 
 
 def open_private(path: Path, flags: int) -> int:
-    """Open a file that is this user's alone, or make it; return its descriptor.
+    """Open a private file of this user, or create it; return its descriptor.
 
     Raises:
-        ForeignFileError: it is another user's, open to others, or has a second name.
-        OSError: it cannot be opened; it may be a link.
+        ForeignFileError: it belongs to another user, is accessible to others, or has a second name.
+        OSError: it cannot be opened, for instance because it is a link.
     """
     descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     found = os.fstat(descriptor)

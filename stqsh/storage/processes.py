@@ -1,7 +1,7 @@
-"""Processes by pid: whether the same process still runs, although pids are reused.
+"""Processes by pid: check whether the same process still runs, although pids are reused.
 
-Times are in microseconds since the machine's boot, as the kernel notes when a process began: someone may set
-the wall clock at any time, and then it would seem that all processes began earlier or later than they did.
+Times are in microseconds since the machine's boot, the clock in which the kernel records when a process
+began. The wall clock is useless here, because a change of it would shift the apparent start of all processes.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from queue import Empty, SimpleQueue
 _PROC = Path("/proc")
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _CLOCK_SLACK_US = 1_000_000
-"""Tolerance between the time of the last sign of a process and the time at which one began."""
+"""Tolerance when a process's start is compared with the last time at which it was seen."""
 children: dict[int, subprocess.Popen[bytes]] = {}
-"""Processes that this one has started, so that a dead one is reaped and not taken to be alive."""
+"""Child processes of this one, kept so that a dead child is reaped and not considered alive."""
 
 
 class StopRequest:
-    """A request to stop, which a signal handler may make.
+    """A stop request that a signal handler can make safely.
 
-    The lock of a `threading.Event` may be held by the very thread that the handler interrupts, which then
-    waits for itself. A `SimpleQueue` may be put into from a handler.
+    The thread that the handler interrupts may hold the lock of a `threading.Event`, and would then deadlock.
+    A `SimpleQueue` allows `put` in a signal handler.
     """
 
     def __init__(self) -> None:
@@ -40,11 +40,11 @@ class StopRequest:
         self._made.put(None)
 
     def is_set(self) -> bool:
-        """Return whether it has been made."""
+        """Return whether the request has been made."""
         return not self._made.empty()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until it is made, at most some seconds; return whether it has been."""
+        """Wait for the request for at most some seconds; return whether it has been made."""
         try:
             self._made.get(timeout=seconds)
         except Empty:
@@ -54,12 +54,12 @@ class StopRequest:
 
 
 def uptime_us() -> int:
-    """Return the time since the machine's boot, in microseconds; nobody can set it."""
+    """Return the time since the machine's boot in microseconds; this clock cannot be set."""
     return time.clock_gettime_ns(_CLOCK) // 1000
 
 
 def boot_id() -> str:
-    """Return an id of the machine's current boot, "" where it is not known."""
+    """Return an id of the machine's current boot, "" if it is unknown."""
     try:
         return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -67,12 +67,12 @@ def boot_id() -> str:
 
 
 def host() -> str:
-    """Return the name of this host, or of this container: another one's pids are not those of this one."""
+    """Return the name of this host or container; pids of another host mean nothing on this one."""
     return socket.gethostname()
 
 
 def identity(pid: int | None = None) -> str:
-    """Return a name for a running process (this one by default) that no later process will share."""
+    """Return a name for a running process (by default this one) that no later process will have."""
     number = os.getpid() if pid is None else pid
     return f"{number}:{_start_ticks(number) or 0}"
 
@@ -97,27 +97,27 @@ def exists(pid: int) -> bool:
 
 
 def started_us(pid: int) -> int | None:
-    """Return when a process began, to about 10 ms; None if unknown."""
+    """Return when a process began, accurate to about 10 ms; None if unknown."""
     ticks = _start_ticks(pid)
     return None if ticks is None else ticks * 1_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 def runs(pid: int, last_seen_us: int) -> bool:
-    """Return whether the process that had a pid at `last_seen_us` still runs."""
+    """Return whether the process that had this pid at `last_seen_us` still runs."""
     return exists(pid) and not _began_after(pid, last_seen_us)
 
 
 def kill_group(leader: int, last_seen_us: int) -> None:
-    """Kill the processes of a group that existed at `last_seen_us`, whose leader may have ended.
+    """Kill the processes of a group that existed at `last_seen_us`, even if the group's leader has ended.
 
-    A group's number belongs to another one once all its processes are gone: those that began later are left
-    alone. Without /proc nothing is known about processes, and only the group of a living leader is killed.
+    The number of an empty group can be reused, so processes that began later are not killed. Without /proc no
+    start times are known, and the group is killed only while its leader lives.
     """
     if runs(leader, last_seen_us):
         try:
             os.killpg(leader, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
-            return  # it has just ended
+            return  # it ended in the meantime
         return
     for pid in _members(leader):
         if not _began_after(pid, last_seen_us):
@@ -125,7 +125,7 @@ def kill_group(leader: int, last_seen_us: int) -> None:
 
 
 def kill(pid: int) -> bool:
-    """Kill a process, and return whether there was one that may be killed."""
+    """Kill a process; return whether it existed and could be killed."""
     try:
         os.kill(pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
@@ -169,7 +169,7 @@ def _members(group: int) -> Iterator[int]:
 
 
 def _living() -> Iterator[tuple[int, list[str]]]:
-    """Yield each living process with the fields of its `stat`, see `_fields`."""
+    """Yield the pid and the fields of `stat` (see `_fields`) of each living process."""
     for entry in _PROC.glob("[0-9]*"):
         fields = _fields(int(entry.name))
         if fields is not None and fields[0] not in ("Z", "X"):
@@ -187,7 +187,7 @@ def _start_ticks(pid: int) -> int | None:
 
 
 def _fields(pid: int) -> list[str] | None:
-    """Return the fields of /proc/PID/stat after the command's name (which may contain blanks)."""
+    """Return the fields of /proc/PID/stat after the command's name (which may contain spaces)."""
     try:
         return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -195,8 +195,8 @@ def _fields(pid: int) -> list[str] | None:
 
 
 def allow_many_files() -> int:
-    """Let this process have as many files open as the system allows, as each slot is locked; return that."""
+    """Raise this process's limit of open files to the maximum and return it; each slot has a lock file."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # a system may allow less than it says
+    with suppress(ValueError, OSError):  # the real maximum may be below the reported one
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -1,7 +1,7 @@
 """The engine's records in control.db: progress, ended queries, answer sizes, looked-up records.
 
-Deliver calls these functions between two batches. Spark may repeat a batch after a crash: `record_batch`
-writes everything of a batch in one transaction, and does nothing for a batch that is recorded already.
+Deliver calls these functions between batches. Spark may repeat a batch after a crash: `record_batch` writes
+all records of a batch in one transaction, and does nothing for a batch that is already recorded.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 
 _LATEST = "latest_us of {}"
-"""The key in the session's meta data of the latest time of a live stream's records; with the stream's id."""
+"""The metadata key of the latest record time of a live stream; contains the stream's id."""
 _LATEST_BEFORE = "latest step before {}"
-"""The key of the step of that time when a routing took effect; with the number of the routing."""
+"""The metadata key of the step of that time when a routing took effect; contains the routing's number."""
 _STATS = msgspec.json.Decoder(BatchStats)
 
 
 @dataclass(frozen=True, slots=True)
 class FoundRecords:
-    """Records looked up for new focal objects: `payload` is a packed RecordBatch of declared columns.
+    """Records looked up for new focal objects; `payload` is a packed RecordBatch of the declared columns.
 
     `up_to` is the sequence number of the last REGISTER whose keys were looked up.
     """
@@ -53,15 +53,15 @@ class BatchEffects:
     """The effects of a batch on the catalogue and the log.
 
     Attributes:
-        ended: ids of the queries that ended.
-        grown: int64 (n,) query ids, each once and ascending, and int64 (n,) rows gained or lost.
+        ended: the ids of the queries that ended.
+        grown: int64 (n,) query ids, unique and ascending, and int64 (n,) rows gained or lost.
         found: the results of look-ups.
-        asks: the second questions of snapshots.
+        asks: second questions of snapshots.
         order: a new shedding order to the slots.
-        logged: its file of the update log, None if it made no updates.
-        taken: of live streams: the id, the records taken, and the dead letters.
-        latest_us: of live streams with records: the latest time that one names, by the stream's id.
-        archived: its files of archives.
+        logged: the batch's file of the update log, None if the batch made no updates.
+        taken: for live streams: the id, the number of records taken, and the number of dead letters.
+        latest_us: for live streams with records: the latest time of a record, by stream id.
+        archived: the batch's archive files.
     """
 
     ended: Iterable[int] = ()
@@ -79,8 +79,8 @@ def record_batch(control: ControlDb, progress: Progress, effects: BatchEffects |
     """Write a batch's progress and effects in one transaction.
 
     Returns:
-        `False` if they are recorded already; then only the files of the update log and of archives, which the
-        repeated batch has replaced, are listed again.
+        `False` if they are already recorded; then only the update log and archive files are listed again,
+        because the repeated batch has replaced them.
     """
     effects = effects or BatchEffects()
     with control.transaction():
@@ -110,20 +110,20 @@ def record_batch(control: ControlDb, progress: Progress, effects: BatchEffects |
 
 
 def _record_taken(control: ControlDb, seq: int, step: int) -> None:
-    """Record in which step the commands of the log up to a row took effect."""
+    """Record the step in which the log's commands up to a row took effect."""
     with control.transaction() as connection:
         connection.execute("INSERT OR REPLACE INTO taken VALUES (?, ?)", (seq, step))
 
 
 def _note_latest(control: ControlDb, stream: int, latest_us: int) -> None:
-    """Note the latest time that records of a live stream name, which may be ahead of the clock."""
+    """Record the latest time of a live stream's records, which may be ahead of the clock."""
     key = _LATEST.format(stream)
     if latest_us > int(get_meta(control, key) or latest_us - 1):
         set_meta(control, key, str(latest_us))
 
 
 def _note_steps_before_routings(control: ControlDb, before: Progress, seq: int) -> None:
-    """Note the latest step of records for each routing that takes effect, up to a row of the log."""
+    """Record the latest step of earlier records for each routing that takes effect up to a row of the log."""
     new = "SELECT seq, json_extract(spec, '$.id') FROM log WHERE kind = 'route' AND seq > ? AND seq <= ?"
     for route, stream in control.query(new, before.seq, seq):
         if (latest := _latest_step(control, before, stream)) is not None:
@@ -131,7 +131,7 @@ def _note_steps_before_routings(control: ControlDb, before: Progress, seq: int) 
 
 
 def _latest_step(control: ControlDb, progress: Progress, stream: int) -> int | None:
-    """Return the step of the latest time of a live stream's records so far; None if there are none."""
+    """Return the step of the latest record time of a live stream so far; None if there are no records."""
     latest_us = get_meta(control, _LATEST.format(stream))
     if latest_us is None or progress.base_tick is None or progress.tick_us is None:
         return None
@@ -139,15 +139,15 @@ def _latest_step(control: ControlDb, progress: Progress, stream: int) -> int | N
 
 
 def step_after_dealt(control: ControlDb, stream: int, route: int, takes: int | None = None) -> int | None:
-    """Return a step after those of all records that were dealt before a routing; None if it is not known.
+    """Return a step after that of every record dealt before a routing; None if unknown.
 
-    That is the step in which the routing takes effect, unless live records are ahead of the clock.
+    It is the step in which the routing takes effect, unless records of a live stream are ahead of the clock.
 
     Args:
-        control: the session's.
+        control: the session's control.db.
         stream: the stream's id.
         route: the number of the routing's row.
-        takes: the step in which it takes effect if the batch that does so is being planned.
+        takes: the step in which it takes effect, while the batch that applies it is being planned.
     """
     taken, noted = takes or step_taken(control, route), get_meta(control, _LATEST_BEFORE.format(route))
     latest = None if noted is None else int(noted)
@@ -159,14 +159,14 @@ def step_after_dealt(control: ControlDb, stream: int, route: int, takes: int | N
 def step_taken(control: ControlDb, seq: int) -> int | None:
     """Return the step in which the command with this number took effect, None if it has not.
 
-    It is None, too, for commands from before such steps were recorded; see `unknown_until`.
+    None is also returned for commands from before these steps were recorded; see `unknown_until`.
     """
     rows = control.query("SELECT step FROM taken WHERE seq >= ? ORDER BY seq LIMIT 1", seq)
     return rows[0][0] if rows else None
 
 
 def steps_taken(control: ControlDb) -> Callable[[int], int | None]:
-    """Return a function that does what `step_taken` does, for many commands."""
+    """Return a function with the result of `step_taken`, for many commands."""
     rows = control.query("SELECT seq, step FROM taken ORDER BY seq")
     numbers = [seq for seq, _ in rows]
 
@@ -178,12 +178,12 @@ def steps_taken(control: ControlDb) -> Callable[[int], int | None]:
 
 
 def unknown_until(control: ControlDb) -> int:
-    """Return the number of the last command whose step an older version has not recorded, 0 for none."""
+    """Return the number of the last command whose step an older version did not record, 0 if none."""
     return int(control.query("SELECT coalesce(max(seq), 0) FROM taken WHERE step IS NULL")[0][0])
 
 
 def read_progress(control: ControlDb) -> Progress:
-    """Return the engine's progress, with the zero values before its first batch; cheap to poll."""
+    """Return the engine's progress, with zero values before its first batch; cheap enough for polling."""
     rows = control.query(
         "SELECT batch, step, base_tick, tick_us, seq, run_done, ended, wall_us, stats FROM progress"
     )
@@ -214,7 +214,7 @@ def record_progress(control: ControlDb, progress: Progress) -> None:
 
 
 def count_taken(control: ControlDb, taken: Iterable[tuple[int, int, int]]) -> None:
-    """Add to the records and dead letters of live streams: id, records, dead letters."""
+    """Add to the counts of live streams; each item is the stream's id, records, dead letters."""
     with control.transaction() as connection:
         connection.executemany(
             "INSERT INTO stream_status (id, state, rows, dead) VALUES (?, 'live', ?, ?)"
@@ -233,12 +233,12 @@ def mark_ended(control: ControlDb, query_ids: Iterable[int]) -> None:
 
 
 def record_growth(control: ControlDb, queries: Array, deltas: Array) -> None:
-    """Add the growth of queries' answers in rows; query ids (n,) each once and ascending.
+    """Add to the sizes of queries' answers, in rows; query ids (n,) are unique and ascending.
 
-    They are in the table `sizes`, `SIZES_A_BUCKET` query ids a row, as uint32: to change 100 000 rows of
-    the table of queries took 0.4 s of a batch, this takes 0.012 s.
+    The sizes are in the table `sizes`, `SIZES_A_BUCKET` query ids a row, as uint32. Changing 100 000 rows of
+    the table of queries took 0.4 s of a batch; this takes 0.012 s.
     """
-    import numpy as np  # only when there is growth to record: the shell reads progress, too
+    import numpy as np  # only when there is growth to record, because the shell imports this module, too
 
     if not len(queries):
         return
@@ -258,7 +258,7 @@ def append_found(control: ControlDb, found: FoundRecords) -> int:
 
 
 def set_stream_status(control: ControlDb, status: StreamStatus) -> None:
-    """Record how far the preparation of a stream or table has come."""
+    """Record how far the preparation of a stream or table has got."""
     with control.transaction() as connection:
         connection.execute(
             "INSERT OR REPLACE INTO stream_status"
@@ -268,14 +268,14 @@ def set_stream_status(control: ControlDb, status: StreamStatus) -> None:
 
 
 def retry_stalled_streams(control: ControlDb) -> None:
-    """Have the engine make all stalled streams further again; the next row of the log lets it look."""
+    """Make the engine retry all stalled streams; it does so when it reads the next row of the log."""
     for status in stream_statuses(control).values():
         if status.state == "stalled":
             set_stream_status(control, replace(status, state="endless", message=""))
 
 
 def stream_statuses(control: ControlDb) -> dict[int, StreamStatus]:
-    """Return the preparation status of all streams and tables that have one, by id."""
+    """Return the preparation status of each stream and table that has one, by id."""
     rows = control.query(
         "SELECT id, state, rows, dead, message, progress, duplicates, seal FROM stream_status"
     )

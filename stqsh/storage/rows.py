@@ -1,4 +1,4 @@
-"""The rows of control.db as values: what the log, the catalogue and the engine's progress hold.
+"""Types for the rows of control.db: log, catalogue and the engine's progress.
 
 Instants are microseconds since the epoch (int).
 """
@@ -18,7 +18,7 @@ from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 
 QueryState = Literal["active", "paused", "dropped", "ended"]
 StreamState = Literal["new", "reading", "ready", "failed", "endless", "live", "stalled"]
-"""An endless stream is stalled while it cannot be made further; RUN and PLAY have that tried again."""
+"""An endless stream is stalled while it cannot be extended; RUN and PLAY retry."""
 
 
 class LogRow(Struct, frozen=True):
@@ -28,9 +28,9 @@ class LogRow(Struct, frozen=True):
         seq: its number.
         at_us: when it was written.
         entry: its content.
-        text: the statement.
-        payload: packed record batches of some kinds of rows: the geometry [member, wkb] of create_area, the
-            values of the queries of register_alike, the records of found.
+        text: the text of the statement.
+        payload: packed record batches, for some kinds of rows: the geometry [member, wkb] of create_area, the
+            queries' values of register_alike, the records of found.
     """
 
     seq: int
@@ -47,7 +47,7 @@ class LogRow(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class StreamRow:
-    """A stream of the catalogue; `dropped_seq` is the log's number of its DROP, if there was one."""
+    """A stream of the catalogue; `dropped_seq` is the number of the log row of its DROP, if any."""
 
     id: int
     name: str
@@ -57,7 +57,7 @@ class StreamRow:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """A table of the catalogue; `dropped_seq` is the log's number of its DROP, if there was one."""
+    """A table of the catalogue; `dropped_seq` is the number of the log row of its DROP, if any."""
 
     id: int
     name: str
@@ -67,7 +67,7 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class AreaRow:
-    """A region, or a set of regions, of the catalogue; its geometry is in the log, under its id."""
+    """A region or set of regions of the catalogue; its geometry is in the log row with its id."""
 
     id: int
     name: str
@@ -76,7 +76,7 @@ class AreaRow:
 
     @property
     def word(self) -> str:
-        """The word by which it was created: "region", or "regions" for a set of them."""
+        """The keyword that created it: "region", or "regions" for a set."""
         return self.spec.word
 
 
@@ -94,10 +94,10 @@ class QueryRow:
     """A continuous query of the catalogue.
 
     Attributes:
-        seq: the log's number of its last change.
-        size: how many rows its answer has.
+        seq: the number of the log row with its last change.
+        size: the number of rows in its answer.
         since_us: when it was registered.
-        owner: the process ("pid:start") of a SUBSCRIBE, with which the query is dropped.
+        owner: for a SUBSCRIBE, the process ("pid:start") with which the query is dropped.
     """
 
     id: int
@@ -120,8 +120,8 @@ class QueryRow:
 class StreamStatus:
     """The state of the engine's preparation of a stream or table; `progress` is 0 to 1.
 
-    `duplicates` counts the records of an event stream that were left out because their key existed. `seal` is
-    the checksum of the replay store of a stream with an end, "" where it is not known.
+    `duplicates` counts the records of an event stream that were skipped because their key existed. `seal` is
+    the checksum of the replay store of a stream with an end, "" if unknown.
     """
 
     id: int
@@ -135,7 +135,7 @@ class StreamStatus:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the source has been read and has given no record."""
+        """Whether the source has been read completely and contained no records."""
         return self.state == "ready" and self.rows == 0
 
 
@@ -149,10 +149,10 @@ class Progress:
     Attributes:
         batch: Spark's batch number (-1: none yet).
         step: the last step delivered (0: none).
-        seq: the last row of the control log that is taken in.
-        run_done: the sequence number of the last RUN that is done.
+        seq: the last row of the control log that has been processed.
+        run_done: the sequence number of the last completed RUN.
         ended: whether every replayed stream is at its end.
-        wall_us: when it was written.
+        wall_us: when the row was written, by the wall clock.
     """
 
     batch: int = -1
@@ -166,7 +166,7 @@ class Progress:
     stats: BatchStats = NO_STATS
 
     def at_us(self, step: int | None = None) -> int | None:
-        """Return the event time of a step (by default the last one), None before the first step is fixed."""
+        """Return the event time of a step (by default the last one); None before the clock is fixed."""
         number = self.step if step is None else step
         if self.base_tick is None or self.tick_us is None or number < 1:
             return None

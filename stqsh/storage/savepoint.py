@@ -1,7 +1,7 @@
-"""Savepoints at a URI: a session's files, sealed, behind a manifest that is written last.
+"""Savepoints at a URI: the sealed files of a session, with a manifest that is written last.
 
-Small files share blobs, because stores take as long for a small blob as for some MB. An interrupted SAVE
-leaves blobs without a manifest, but with a mark: that is no savepoint, and the next SAVE to the URI replaces
+Small files share blobs, because a store needs as long for a small blob as for one of some MB. An interrupted
+SAVE leaves blobs and a mark but no manifest: that is not a savepoint, and the next SAVE to the URI replaces
 it. Nothing else at a URI is ever overwritten.
 """
 
@@ -28,40 +28,40 @@ from stqsh.storage.layouts import SCHEMA_VERSION
 
 _MANIFEST, _BEGUN = "savepoint.json", "begun"
 _SMALL, _TOGETHER = 1 << 20, 32 << 20
-"""Files of fewer bytes than the first share blobs of up to the second."""
+"""Files smaller than the first size share blobs of at most the second size, in bytes."""
 _MARK = b"sealed "
 _LAST = "savepoint"
 """The key of a session's last savepoint."""
 _GONE_WITH_CLIENT = "owner"
-"""The key in the session's meta data of the process that a temporary session lives with."""
+"""The metadata key of the process with which a temporary session ends."""
 
 
 class SavepointError(StqshError):
-    """A savepoint that cannot be written or read."""
+    """A savepoint cannot be written or read."""
 
 
 @dataclass(frozen=True, slots=True)
 class SaveProgress:
-    """How far the copying of a savepoint has come, in bytes."""
+    """The progress of a savepoint's copying, in bytes."""
 
     copied: int
     whole: int
 
 
 def savepoint_blobs(uri: str) -> Blobs:
-    """Return the blobs at the URI of a savepoint; a path is the URI of a folder.
+    """Return the blobs at the URI of a savepoint; a path means a `file` URI.
 
     Raises:
-        StqshError: the URI names no store.
+        StqshError: the URI names no known store.
     """
     return open_blobs(uri) if "://" in uri else home_blobs(Path(uri).expanduser())
 
 
 def check_free(blobs: Blobs, uri: str) -> None:
-    """Check that a savepoint may be written, and remove what an interrupted one has left.
+    """Check that a savepoint may be written to a URI, and remove the rest of an interrupted one.
 
     Raises:
-        SavepointError: there is a savepoint, or something else.
+        SavepointError: the URI already holds a savepoint or other files.
     """
     found = blobs.names()
     if _MANIFEST in found:
@@ -77,10 +77,10 @@ def check_free(blobs: Blobs, uri: str) -> None:
 def write_savepoint(
     blobs: Blobs, session: str, files: Path, staged: StagedSession
 ) -> Iterator[SaveProgress | Savepoint]:
-    """Copy a staged session to a URI that is free; yield how far it has come, and at last what is there.
+    """Copy a staged session to a free URI; yield the progress, and finally the savepoint.
 
     Raises:
-        DamagedFileError: a file of the session is not what was written; there is no savepoint then.
+        DamagedFileError: a file of the session differs from what was written; no savepoint is made then.
     """
     blobs.put(_BEGUN, [b""])
     found = sorted(path for path in files.rglob("*") if path.is_file())
@@ -133,7 +133,7 @@ def _content(path: Path) -> pa.Buffer:
 
 
 def _checked(content: pa.Buffer, name: str, known: Seal | None) -> Seal:
-    """Return the seal of a file's content, which is what was written as far as a seal says so."""
+    """Return the seal of a file's content, after checking the content against a known seal, if any."""
     view = memoryview(content)  # pyright: ignore
     if known is not None:
         known.check(view, name)
@@ -147,7 +147,7 @@ def read_savepoint(blobs: Blobs, uri: str) -> Savepoint:
     """Return the manifest of the savepoint at a URI.
 
     Raises:
-        SavepointError: there is none, or it is incomplete, damaged, or of a newer version.
+        SavepointError: there is none, or it is incomplete, damaged, or from a newer version.
     """
     found = blobs.names()
     if _MANIFEST not in found:
@@ -172,7 +172,7 @@ def read_savepoint(blobs: Blobs, uri: str) -> Savepoint:
 
 
 class _Head(msgspec.Struct):
-    """What every version can read of a manifest."""
+    """The part of a manifest that every version can read."""
 
     format: int
     version: str
@@ -186,19 +186,19 @@ def restore_savepoint(
     home: SessionHome,
     adapt: Callable[[SessionHome, ControlDb], None] = lambda *_: None,
 ) -> None:
-    """Make the home of a session from a savepoint, whole or not at all.
+    """Create the home of a session from a savepoint, atomically.
 
     Args:
-        blobs: those of the savepoint.
-        uri: where it is, for errors.
+        blobs: the blobs of the savepoint.
+        uri: its URI, for errors.
         savepoint: its manifest.
-        home: where the session is to be.
-        adapt: changes the session before it is there.
+        home: the place of the new session.
+        adapt: changes the session before the home appears in its place.
 
     Raises:
-        HomeError: there is such a session.
-        SavepointError: a file of the savepoint is gone or damaged.
-        OtherVersionError: it is of a version that this one cannot go on from.
+        HomeError: the session already exists.
+        SavepointError: a file of the savepoint is missing or damaged.
+        OtherVersionError: it is from a version from which this one cannot continue.
     """
     if home.path.exists():
         raise HomeError(
@@ -215,7 +215,7 @@ def restore_savepoint(
         making.rename(home.path)
     finally:
         shutil.rmtree(making, ignore_errors=True)
-        with suppress(OSError):  # another session may be restored, too
+        with suppress(OSError):  # another session may be restored at the same time
             making.parent.rmdir()
 
 
@@ -241,7 +241,7 @@ def _write_files(blobs: Blobs, uri: str, savepoint: Savepoint, target: Path) -> 
 
 
 def _make_own(home: SessionHome, uri: str, adapt: Callable[[SessionHome, ControlDb], None]) -> None:
-    """Bring control.db to this version, and make the session one that belongs to no process."""
+    """Migrate control.db to this version, and release the session from its owning process."""
     with closing(ControlDb(home.path)) as control:
         with control.transaction() as connection:
             connection.execute("DELETE FROM meta WHERE key = ?", (_GONE_WITH_CLIENT,))
@@ -251,7 +251,7 @@ def _make_own(home: SessionHome, uri: str, adapt: Callable[[SessionHome, Control
 
 
 class KnownSavepoint(msgspec.Struct, frozen=True):
-    """The last savepoint of a session, as the session remembers it."""
+    """The last savepoint of a session, as recorded in the session."""
 
     uri: str
     step: int
@@ -259,7 +259,7 @@ class KnownSavepoint(msgspec.Struct, frozen=True):
 
 
 def remember_savepoint(control: ControlDb, uri: str, savepoint: Savepoint) -> None:
-    """Record the last savepoint of a session, so that errors of lost files can name it."""
+    """Record the last savepoint of a session, so that errors about lost files can name it."""
     place = uri if "://" in uri else str(Path(uri).expanduser().absolute())
     known = KnownSavepoint(place, savepoint.staged.step, savepoint.saved_us)
     set_meta(control, _LAST, msgspec.json.encode(known).decode())

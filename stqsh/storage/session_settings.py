@@ -1,4 +1,4 @@
-"""A session's settings: its profile, overridden by what was SET in the session."""
+"""A session's settings: those of its profile, overridden by SET."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TOUCHED = "touched"
 
 
 def is_touched(db: ControlDb) -> bool:
-    """Return whether a statement was ever executed in the session, SHOW and SELECT included."""
+    """Return whether any statement, including SHOW and SELECT, was ever executed in the session."""
     return last_seq(db) > 0 or get_meta(db, _TOUCHED) is not None
 
 
@@ -26,9 +26,10 @@ def touch(db: ControlDb) -> None:
 
 
 def use_profile(db: ControlDb, profile: Profile) -> None:
-    """Record the profile of the session, so that its engine reads the same.
+    """Record the profile of the session, so that its engine reads the same one.
 
-    One that is found by its name is recorded by its name, wherever stqsh is installed then.
+    A profile that is found by name is recorded by name, so that it is found wherever stqsh is installed
+    later.
     """
     where = profile.name
     if profile.path is not None:
@@ -39,7 +40,7 @@ def use_profile(db: ControlDb, profile: Profile) -> None:
 
 
 def session_settings(db: ControlDb, profile: Profile | None = None) -> Profile:
-    """Return the settings in force: those of the profile (by default the session's own) and what was SET.
+    """Return the effective settings: the profile's (by default the session's own profile), overridden by SET.
 
     Raises:
         ProfileError: the profile cannot be read.
@@ -50,7 +51,7 @@ def session_settings(db: ControlDb, profile: Profile | None = None) -> Profile:
 
 
 def check_setting(key: str, text: str) -> SettingValue:
-    """Return the value that SET gives a setting; raise `StqshError` for an unknown key or a bad value."""
+    """Parse the value of a setting in SET; raise `StqshError` for an unknown key or a bad value."""
     by_name = {known.name: known for known in KEYS}
     if key not in by_name:
         near = difflib.get_close_matches(key, by_name, n=1)

@@ -1,8 +1,8 @@
-"""Memory of streams that RETAIN SIGNIFICANT: the limits of the settings, and the orders to slots.
+"""Memory of streams with RETAIN SIGNIFICANT: the limits in the settings, and the orders to slots.
 
-An order is a `SheddingOrder`. Orders are rows of the control log (kind "memory"): the engine
-appends one between two batches when the load requires it (`stqsh.engine.delivery.shedding_policy`), a SET or
-a CREATE at once if the settings leave no choice. The last one is in force, also for streams that are created
+An order is a `SheddingOrder`, stored as a row of the control log (kind "memory"). The engine appends one
+between two batches when the load requires it (`stqsh.engine.delivery.shedding_policy`). A SET or a CREATE
+appends one at once if the settings require it. The last order applies, also to streams that are created
 later.
 """
 
@@ -26,8 +26,8 @@ class MemorySettings:
 
     Attributes:
         mode: off, object or query.
-        budget: in objects or, if `in_bytes`, in bytes; None for none, so that nothing is shed.
-        keep: the share of the budget to which shedding brings the load down.
+        budget: in objects or, if `in_bytes`, in bytes; None if there is no budget and nothing is shed.
+        keep: the fraction of the budget to which shedding reduces the load.
         factor: `cache.factor`, SOLE's c.
     """
 
@@ -39,12 +39,12 @@ class MemorySettings:
 
     @property
     def sheds(self) -> bool:
-        """Whether there is a load above which shedding begins."""
+        """Whether shedding begins above some load."""
         return self.mode != "off" and self.budget is not None
 
     @property
     def target(self) -> float | None:
-        """The load to which shedding brings the streams down, None without a budget."""
+        """The load to which shedding reduces the streams, None without a budget."""
         return None if self.budget is None else self.keep * self.budget
 
 
@@ -63,7 +63,7 @@ def memory_settings(settings: Profile) -> MemorySettings:
 
 
 def allowed(settings: MemorySettings, order: SheddingOrder) -> SheddingOrder:
-    """Return an order as the settings allow it: with their cache factor, and only their mode of shedding."""
+    """Return an order restricted to the settings: with their cache factor, and no other mode than theirs."""
     by_object, by_query = (settings.sheds and settings.mode == mode for mode in ("object", "query"))
     return replace(
         order,
@@ -76,7 +76,7 @@ def allowed(settings: MemorySettings, order: SheddingOrder) -> SheddingOrder:
 
 
 def look_after(step: int, every: int) -> int:
-    """Return the next step after `step` at which the load is looked at, which is each `every` steps.
+    """Return the next step after `step` at which the load is checked; one check every `every` steps.
 
     >>> look_after(0, 10), look_after(9, 10), look_after(10, 10)
     (10, 10, 20)
@@ -91,22 +91,22 @@ def orders_after(db: ControlDb, seq: int) -> list[tuple[int, SheddingOrder]]:
 
 
 def standing_order(db: ControlDb) -> SheddingOrder:
-    """Return the last order in the log; before the first one everything that queries need is kept."""
+    """Return the last order in the log; without one, slots keep every object that queries need."""
     rows = db.query("SELECT max(seq) FROM log WHERE kind = 'memory'")
     last = rows[0][0]
     return SheddingOrder() if last is None else orders_after(db, last - 1)[0][1]
 
 
 def append_order(db: ControlDb, order: SheddingOrder) -> None:
-    """Append an order to the log; joins a transaction that is open."""
+    """Append an order to the log; joins an open transaction."""
     append(db, order)
 
 
 def follow_settings(db: ControlDb, settings: Profile, *, is_first: bool = False) -> None:
-    """Append an order at once if the settings do not allow the current one; joins an open transaction.
+    """Append an order at once if the settings forbid the current one; joins an open transaction.
 
-    Nothing is appended while no stream keeps significant objects only. `is_first` says that this is the first
-    such stream, so that earlier shedding does not matter.
+    Nothing is appended while no stream keeps only significant objects. `is_first` means that this is the
+    first such stream, so that earlier shedding is irrelevant.
     """
     with db.transaction():
         if not has_significant_streams(db):
@@ -119,6 +119,6 @@ def follow_settings(db: ControlDb, settings: Profile, *, is_first: bool = False)
 
 
 def has_significant_streams(db: ControlDb) -> bool:
-    """Return whether a live stream keeps significant objects only."""
+    """Return whether a live stream keeps only significant objects."""
     sql = "SELECT 1 FROM streams WHERE dropped_seq IS NULL AND json_extract(spec, '$.retain') = 'significant'"
     return bool(db.query(f"{sql} LIMIT 1"))

@@ -1,14 +1,14 @@
-"""The slots' published state: an arena's files, and a reader of all slots at one step.
+"""The slots' published state: the files of an arena, and a reader of all slots at one step.
 
-An arena holds a slot's arrays as memory-mapped files beside a few small ones. `NAME.head` says which state
-the arrays hold and where each one is; it is absent while they change. It names files, not paths, and says
-how each was left: a file that has changed since is not used.
+An arena holds a slot's arrays as memory-mapped files beside a few small ones. `NAME.head` describes the state
+in the arrays and lists each array's file; it does not exist while the arrays change. It contains file names,
+not paths, and a mark of each file's last change: a file that has changed since then is not used.
 `stqsh.storage.slot_locks` has the locks.
 
-`PublishedSlots` is the reading side (architecture.md): it maps the arrays that an answer looks at, in place,
-and copies nothing, so an answer costs what its evaluation costs. The engine's `stqsh.engine.state.arena`
-writes. A mapping keeps no descriptor of its file: a system may allow as few as 1024 of them, and a slot has
-two arrays for each column.
+`PublishedSlots` is the reading side (architecture.md). It maps only the arrays that an answer needs and
+copies nothing, so an answer costs only its evaluation. The writing side is the engine's
+`stqsh.engine.state.arena`. A mapping keeps no file descriptor open, because a system may allow only 1024 of
+them and a slot has two arrays for each column.
 """
 
 from __future__ import annotations
@@ -38,11 +38,13 @@ from stqsh.storage.private_files import check_private_folder, open_private
 from stqsh.storage.slot_locks import POLL_S, reading
 
 FORMAT = 3
-"""The version of head files; others are not to be trusted."""
+"""The version of head files; files of other versions are not used."""
 
 _POPULATE = getattr(mmap, "MAP_POPULATE", 0)
-"""How arrays are mapped that have grown. Page by page, as they are touched, a batch of 300,000 posts took
-a tenth more processor time. Others may not be touched, and are not mapped so.
+"""The flag with which arrays that have grown are mapped, so that all pages are loaded at once.
+
+Loading them one by one cost a tenth more processor time in a batch of 300,000 posts. Other arrays may not be
+touched at all, and are mapped without the flag.
 """
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.mmap.restype = ctypes.c_void_p
@@ -57,19 +59,20 @@ _LIBC.mmap.argtypes = (
 _LIBC.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _FAILED = ctypes.c_void_p(-1).value
 MOST_MAPPED = 32_000
-"""The most files that a process maps: half of what Linux allows one by default, which has other mappings."""
+"""The most files that a process maps: half of Linux's default limit, because there are other mappings."""
 
 T = TypeVar("T")
 
 
 class StaleFileError(SlotStateError):
-    """A file of an arena that is not as the head says: the arrays have to be rebuilt."""
+    """A file of an arena differs from its head: the arrays have to be rebuilt."""
 
 
 class FileMark(NamedTuple):
-    """How a file was left; each change of its content by another program shows in it.
+    """The state in which a file was left; any change of its content by another program changes the mark.
 
-    Changes through a mapping do not, in shared memory. Nobody makes them without the slot's lock.
+    In shared memory, changes through a mapping do not. They are only made by a process that has the slot's
+    lock.
     """
 
     inode: int
@@ -86,11 +89,11 @@ class ArrayFile(NamedTuple):
     """An array and the file that holds it.
 
     Attributes:
-        folder: the index of the file's folder among those of the arena.
-        file: its name there.
-        dtype: the array's dtype as numpy spells it.
+        folder: the index of the file's folder among the folders of the arena.
+        file: the file's name in that folder.
+        dtype: the array's dtype in numpy's notation.
         length: the array's length.
-        mark: how the file was left.
+        mark: the state in which the file was left.
     """
 
     folder: int
@@ -105,9 +108,9 @@ class HeadFile:
     """The content of a head file.
 
     Attributes:
-        stamp: names the state.
+        stamp: identifies the state.
         header: the core's own header.
-        arrays: where each array is, by its name.
+        arrays: the file of each array, by the array's name.
     """
 
     stamp: str
@@ -126,7 +129,7 @@ def dealer_name(stream: int) -> str:
 
 
 def read_head(folder: Path, name: str) -> HeadFile | None:
-    """Return the head, None if the arrays are not to be trusted (or there are none)."""
+    """Return the head; None if there is none, or the arrays cannot be trusted."""
     file = f"{name}.head"
     try:
         with os.fdopen(open_private(folder / file, os.O_RDONLY), "rb") as content:
@@ -158,10 +161,10 @@ def write_head(folder: Path, name: str, head: HeadFile) -> None:
 class _Mapping:
     """Mapped bytes of a file, for as long as an array refers to them.
 
-    Python's own `mmap` would keep a descriptor with each.
+    Python's own `mmap` would keep a descriptor open for each mapping.
 
     Attributes:
-        count: how many there are in this process.
+        count: the number of mappings in this process.
     """
 
     count = 0
@@ -192,17 +195,18 @@ class _Mapping:
 def map_file(
     path: Path, *, mark: FileMark | None = None, shared: bool = False, at_once: bool = False
 ) -> NDArray[np.uint8]:
-    """Map a whole file, which must be as `mark` says; no descriptor is kept.
+    """Map a whole file, after checking it against `mark`; no descriptor stays open.
 
     Args:
         path: the file.
-        mark: how the file was left, if it was.
-        shared: whether what is written to the array goes to the file; it stays within this process otherwise.
-        at_once: whether all of it will be touched and written to, see `_POPULATE`.
+        mark: the state in which the file was left; None for no check.
+        shared: whether writes to the array go to the file; otherwise they stay within this process.
+        at_once: whether all of the file will be read and written, see `_POPULATE`.
 
     Raises:
+        StaleFileError: the file has changed, is empty, or cannot be opened.
         StaleFileError: it is not, or cannot be opened.
-        MemoryError: the system allows this process no further mapping.
+        MemoryError: the system allows this process no more mappings.
     """
     try:
         descriptor = open_private(path, os.O_RDWR if shared else os.O_RDONLY)
@@ -221,15 +225,15 @@ def map_file(
 
 
 def mapped_files() -> int:
-    """Return how many files this process has mapped."""
+    """Return the number of files that this process has mapped."""
     return _Mapping.count
 
 
 def check_mark(path: Path, mark: FileMark) -> None:
-    """Check that a file is as it was left.
+    """Check that a file has not changed since it was left.
 
     Raises:
-        StaleFileError: it is not.
+        StaleFileError: it has changed.
     """
     try:
         found = FileMark.of(path.stat())
@@ -243,7 +247,7 @@ def file_path(folders: tuple[Path, ...], array: ArrayFile) -> Path:
     """Return the path of an array's file.
 
     Raises:
-        StaleFileError: it would be outside the arena's folders.
+        StaleFileError: the path would be outside the arena's folders.
     """
     if array.folder not in range(len(folders)) or Path(array.file).name != array.file:
         raise StaleFileError(f"{array.file} is not a file of an arena")
@@ -251,7 +255,7 @@ def file_path(folders: tuple[Path, ...], array: ArrayFile) -> Path:
 
 
 def boot_id() -> str:
-    """Return an id of the machine's current boot: older files may be half written, after a power cut."""
+    """Return an id of the machine's current boot; older files may be half written after a power failure."""
     return processes.boot_id() or str(round((time.time() - time.monotonic()) / 60))
 
 
@@ -261,15 +265,16 @@ def as_array(content: NDArray[np.uint8], dtype: np.dtype[Any], length: int) -> A
 
 
 class _MappedArrays(dict[str, Array]):
-    """The arrays of a head, by name; each is mapped when it is first asked for.
+    """The arrays of a head, by name; each is mapped on first access.
 
     A process that has mapped `MOST_MAPPED` files copies further arrays instead. Writes to the arrays stay
-    within this process. Nothing here writes, but numba compiles kernels again for read-only arrays.
+    within this process. Nothing here writes, but numba would compile kernels again for read-only arrays.
 
     Args:
         folders: the folders of the arena.
-        head: names the arrays.
-        known: what an earlier head's arrays have mapped, by file; files that grew since are mapped again.
+        head: lists the arrays.
+        known: the mappings of an earlier head's arrays, by file; files that have grown since are mapped
+            again.
     """
 
     def __init__(
@@ -295,7 +300,7 @@ class _MappedArrays(dict[str, Array]):
 
 
 class _SlotReader:
-    """One slot's state as it was last published; keeps its mappings while files stay the same."""
+    """One slot's last published state; mappings are kept while their files do not change."""
 
     def __init__(self, folders: tuple[Path, ...], name: str) -> None:
         self._folders, self._name, self._head = folders, name, f"{folders[0]}/{name}.head"
@@ -304,7 +309,7 @@ class _SlotReader:
         self._state: SlotState | None = None
 
     def state(self) -> SlotState:
-        """Return the state; the slot's lock must be held, and while its arrays are asked for.
+        """Return the state; the caller must hold the slot's lock now and whenever it accesses an array.
 
         Raises `NotPublishedError`.
         """
@@ -327,9 +332,9 @@ class _SlotReader:
 
 
 class PublishedSlots:
-    """The slots of a session whose arena is in `folders` on this host; for one thread.
+    """The slots of a session whose arena is in `folders` on this host; not thread-safe.
 
-    `slots` is their number, or the numbers of those to read.
+    `slots` is the number of slots, or the numbers of those to read.
     """
 
     def __init__(self, folders: tuple[Path, ...], slots: int | Iterable[int]) -> None:
@@ -340,9 +345,9 @@ class PublishedSlots:
         self._readers = [_SlotReader(folders, name) for name in self._names]
 
     def read(self, use: Callable[[list[SlotState]], T], least: int, patience_s: Callable[[], float]) -> T:
-        """Return the result of `use` on all slots' states at one step, not before `least`.
+        """Apply `use` to the states of all slots at one step, at least `least`, and return the result.
 
-        `use` must not keep the states. `patience_s` returns how long to wait for a batch under way; it is
+        `use` must not keep the states. `patience_s` returns how long to wait for the current batch; it is
         called only if waiting is needed.
 
         Raises:
@@ -354,7 +359,7 @@ class PublishedSlots:
             try:
                 with self._shared(deadline) as is_held:
                     states = [reader.state() for reader in self._readers]
-                    # What was mapped before a writer went on without this reader stays as it was.
+                    # If a writer has gone on without this reader, its existing mappings still do not change.
                     if is_held() and _step_of(states) >= least:
                         return use(states)
                 reason = NotPublishedError("the slots are at different steps")
@@ -378,6 +383,6 @@ class PublishedSlots:
 
 
 def _step_of(states: list[SlotState]) -> int:
-    """Return the step at which all slots are, -1 if they differ."""
+    """Return the common step of all slots, -1 if they differ."""
     steps = {state.header.get("clock", {}).get("step", -1) for state in states}
     return steps.pop() if len(steps) == 1 else -1

@@ -1,10 +1,11 @@
-"""The locks of a slot's arena: one writer, or readers.
+"""The locks of a slot's arena: one writer, or several readers.
 
-Writers keep each other out by `NAME.writer`. A writer also holds `NAME.lock` alone, which readers share. Both
-pass `NAME.gate` on the way to the lock, so that a series of readers never keeps a writer out.
+Writers exclude each other by `NAME.writer`. A writer also holds `NAME.lock` exclusively; readers share it.
+Both have to lock `NAME.gate` before they lock `NAME.lock`, so that a stream of readers cannot starve a
+writer.
 
-A stopped reader keeps a writer waiting for `READERS_S` only. Then the writer puts a new gate and a
-new lock in place of the old ones, and goes on with copies of the arrays; the reader keeps what it has mapped.
+A stopped reader delays a writer for at most `READERS_S`. The writer then replaces the gate and the lock by
+new files, and continues with copies of the arrays; the reader keeps its mappings.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from stqsh.errors import SlotStateError
 from stqsh.storage.private_files import open_private
 
 PATIENCE_S = 60.0
-"""How long to wait for a writer: longer than any batch takes."""
+"""How long to wait for a writer; this is longer than any batch."""
 
 READERS_S = 1.0
 """How long a writer waits for readers."""
 
 POLL_S = 0.0005
-"""How long to sleep between two looks at what is awaited."""
+"""How long to sleep between two attempts to lock."""
 
 
 class ArenaBusyError(SlotStateError):
@@ -34,19 +35,20 @@ class ArenaBusyError(SlotStateError):
 
 
 def writer_lock(folder: Path, name: str) -> Path:
-    """Return the file by which the writers of an arena exclude each other."""
+    """Return the lock file by which the writers of an arena exclude each other."""
     return folder / f"{name}.writer"
 
 
 @contextmanager
 def reading(folder: Path, name: str, until: float) -> Iterator[Callable[[], bool]]:
-    """Hold a slot's arena together with other readers.
+    """Lock a slot's arena together with other readers.
 
     Yields:
-        Whether it is still held: a writer does not wait long for a stopped reader.
+        A function that returns whether the lock is still held: a writer does not wait long for a stopped
+        reader.
 
     Raises:
-        ArenaBusyError: a writer has not released it at the monotonic time `until`.
+        ArenaBusyError: a writer has not released the lock by the monotonic time `until`.
     """
     with ExitStack() as held:
         lock = _take(folder / f"{name}.lock", held, folder / f"{name}.gate", fcntl.LOCK_SH, until)
@@ -55,13 +57,14 @@ def reading(folder: Path, name: str, until: float) -> Iterator[Callable[[], bool
 
 @contextmanager
 def writing(folder: Path, name: str) -> Iterator[bool]:
-    """Hold a slot's arena alone; the locks of a dead process are released.
+    """Lock a slot's arena exclusively; the system releases the locks of a dead process.
 
     Yields:
-        Whether readers had to be left behind: they still read the arrays, which must not be changed.
+        Whether the writer went on without waiting for readers, which still read the arrays: they must not be
+        changed then.
 
     Raises:
-        ArenaBusyError: another writer has not released it within `PATIENCE_S`.
+        ArenaBusyError: another writer has not released the lock within `PATIENCE_S`.
     """
     lock, gate = folder / f"{name}.lock", folder / f"{name}.gate"
     with ExitStack() as held:
@@ -80,7 +83,7 @@ def writing(folder: Path, name: str) -> Iterator[bool]:
 
 
 def _take(lock: Path, held: ExitStack, gate: Path, mode: int, until: float) -> int:
-    """Pass the gate and take the lock, in the place of which there may be new ones by then."""
+    """Pass the gate and take the lock; start over if a writer has replaced the files in the meantime."""
     while True:
         with ExitStack() as passing:
             _flock(_opened(gate, passing), mode, until)
@@ -100,7 +103,7 @@ def _is_in_place(descriptor: int, path: Path) -> bool:
 
 
 def _opened(file: Path, stack: ExitStack) -> int:
-    """Open a file to be locked, made if needed, for as long as the stack lasts."""
+    """Open a lock file until the stack is closed; create it if needed."""
     descriptor = open_private(file, os.O_RDWR | os.O_CREAT)
     stack.callback(os.close, descriptor)
     return descriptor

@@ -1,10 +1,10 @@
-"""Answers to snapshots that a client cannot give itself: one file each, from the engine to the asker.
+"""Answers to snapshots that a client cannot compute itself: one file each, from the engine to the client.
 
 `answers/<name of the ask>.arrow` in the session's home is a table with one binary column: the packed shares
-of the slots. Its metadata hold the step. The asker removes it; files that nobody took are deleted later.
-A question that went through the control log is named by its number there. On a cluster a client first asks
-the engine by `answers/<name>.ask`, which takes no batch; the engine removes it, and may answer that the slots
-cannot say.
+of the slots. Its metadata contain the step. The client removes it; files that no client takes are deleted
+later. A question that went through the control log is named by its number in the log. On a cluster a client
+first asks the engine by the file `answers/<name>.ask`, which costs no batch; the engine removes the file, and
+may reply that the slots cannot answer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FORGOTTEN_AFTER_S = 3600.0
 
 
 class LocatedAsk(msgspec.Struct, frozen=True):
-    """A question to the slots where they are: the snapshot, and the step at which they are or later."""
+    """A question to the slots on their hosts: the snapshot, and the lowest step at which they may answer."""
 
     spec: SnapshotSpec
     least: int
@@ -47,14 +47,14 @@ def put_ask(home: SessionHome, spec: SnapshotSpec, least: int) -> str:
 
 
 def withdraw_ask(home: SessionHome, name: str) -> None:
-    """Take back a question that nobody has answered."""
+    """Withdraw a question that has not been answered."""
     _ask_file(home, name).unlink(missing_ok=True)
 
 
 def take_asks(home: SessionHome) -> Iterator[tuple[str, LocatedAsk]]:
-    """Yield the questions that clients have put, and remove them."""
+    """Yield the questions of clients, and remove their files."""
     for path in home.answers.glob("*.ask"):
-        # Taken back meanwhile, or of a client of another version, which waits in vain.
+        # It was withdrawn, or comes from a client of another version, which waits in vain.
         with suppress(FileNotFoundError, msgspec.DecodeError):
             content = path.read_bytes()
             path.unlink()
@@ -62,7 +62,7 @@ def take_asks(home: SessionHome) -> Iterator[tuple[str, LocatedAsk]]:
 
 
 def write_miss(home: SessionHome, ask: str, why: str) -> None:
-    """Answer that the slots cannot say, and why."""
+    """Reply that the slots cannot answer, and why."""
     _write(home, ask, [], {"missed": why})
 
 
@@ -88,7 +88,7 @@ def _write(
 
 
 def take_answer(home: SessionHome, ask: int | str) -> bytes | None:
-    """Return the content of an answer's file and delete it; None while there is none."""
+    """Return the content of an answer's file and delete the file; None while there is none."""
     path = _file(home, ask)
     try:
         content = path.read_bytes()
@@ -99,9 +99,9 @@ def take_answer(home: SessionHome, ask: int | str) -> bytes | None:
 
 
 def read_answer(content: bytes) -> tuple[list[pa.RecordBatch], Progress] | None:
-    """Return the slots' shares in an answer, and the step (as step, base_tick and tick_us of a progress).
+    """Return the slots' shares in an answer, and the step (as the step, base_tick and tick_us of a Progress).
 
-    The result is None if the slots could not say.
+    The result is None if the slots could not answer.
     """
     with pa.ipc.open_file(pa.py_buffer(content)) as reader:
         table = reader.read_all()
@@ -121,7 +121,7 @@ def _ask_file(home: SessionHome, name: str) -> Path:
 
 
 def _forget_old(home: SessionHome) -> None:
-    """Delete the files that nobody took: their askers are gone."""
+    """Delete the files that no client took, because their clients are gone."""
     oldest = time.time() - FORGOTTEN_AFTER_S
     for path in home.answers.glob("*"):
         with suppress(FileNotFoundError):

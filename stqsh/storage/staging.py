@@ -1,9 +1,9 @@
-"""The staging of a savepoint: a session's files as they are between two batches, pinned beside the session.
+"""The staging of a savepoint: a session's files as they are between two batches, set aside in its home.
 
-A client makes `saving/TOKEN/` in the home with a request, which names the client's process. Between two
-batches the planner answers it: it copies control.db as of one moment, and gives every other file a second
-name there, so that nothing that is deleted or replaced later is lost to the savepoint. That takes some
-milliseconds. Files that writers continue in place are copied. `staged` says that all is there.
+A client creates `saving/TOKEN/` in the home with a request that names the client's process. The planner
+serves the request between two batches: it copies a consistent state of control.db, and makes hard links to
+all other files there, so that files deleted or replaced later are still available to the savepoint. That
+takes some milliseconds. Files that are appended to in place are copied. The file `staged` is written last.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from stqsh.storage.home import SessionHome
 from stqsh.storage.update_log.files import base_path, read_base
 
 SAVING = "saving"
-"""The folder of a home in which savepoints are staged; it is there while one is taken."""
+"""The folder of a home in which savepoints are staged; it exists while a savepoint is made."""
 _REQUEST, _STAGED = "request", "staged"
 _FILES = "files"
 _PARTS = ("checkpoint", "state", "streams", "tables", "sinks")
-"""The folders of a home that belong to the session, besides the update log."""
+"""The folders of a home that belong to the session, in addition to the update log."""
 _COPIED = 1 << 20
-"""Files of fewer bytes are copied: some are continued in place."""
+"""Files with fewer bytes than this are copied, because some of them are appended to in place."""
 _CONTINUED = (".lines", ".jsonl")
-"""The endings of files that are continued in place, of whatever size."""
+"""The suffixes of files that are appended to in place, whatever their size."""
 _INDEXES = ("manifest.json", "taken.jsonl", "end")
-"""Files that name others of their folder, and come first: what they name is there before them."""
+"""Files that refer to others of their folder; they are copied first, because those exist before them."""
 _ATTEMPTS = 5
 
 
 class _MovedError(Exception):
-    """Files have been removed or replaced while they were staged."""
+    """Files were removed or replaced while they were staged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Staging:
-    """The folder of one savepoint that is being taken."""
+    """The folder of one savepoint in the making."""
 
     folder: Path
 
@@ -57,7 +57,7 @@ class Staging:
         return self.folder / _FILES
 
     def answer(self) -> StagedSession | None:
-        """Return what the engine has staged; None as long as it has not."""
+        """Return the engine's description of what it has staged; None if it is not finished."""
         try:
             return msgspec.json.decode((self.folder / _STAGED).read_bytes(), type=StagedSession)
         except FileNotFoundError:
@@ -66,7 +66,7 @@ class Staging:
 
 @contextmanager
 def requested(home: SessionHome) -> Iterator[Staging]:
-    """Ask the session's engine to stage a savepoint; at the end of the context all of it is removed."""
+    """Ask the session's engine to stage a savepoint; the context removes the staged files at its end."""
     remove_left(home)
     folder = home.path / SAVING / secrets.token_hex(8)
     folder.mkdir(mode=0o700, parents=True)
@@ -75,28 +75,29 @@ def requested(home: SessionHome) -> Iterator[Staging]:
         yield Staging(folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        with suppress(OSError):  # another client may save the session, too
+        with suppress(OSError):  # another client may be saving the session at the same time
             folder.parent.rmdir()
 
 
 def remove_left(home: SessionHome) -> None:
-    """Remove what clients that are gone have left of savepoints."""
+    """Remove the staging folders of clients that are gone."""
     for folder in (home.path / SAVING).glob("*"):
         try:
             owner = (folder / _REQUEST).read_text(encoding="ascii")
-        except FileNotFoundError:  # it has just been made or removed
+        except FileNotFoundError:  # it was just created or removed
             continue
         if not processes.is_running(owner):
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def stage_requested(home: SessionHome, control: ControlDb, describe: Callable[[Path], StagedSession]) -> None:
-    """Stage the savepoints that clients have asked for; called between two batches.
+    """Stage the savepoints that clients have requested; called between two batches.
 
     Args:
         home: the session's home.
         control: its control log.
-        describe: says what a staged folder holds, and raises an error where that is no whole session.
+        describe: returns the description of a staged folder; raises an error if that is not a complete
+            session.
     """
     root = home.path / SAVING
     if not root.exists():
@@ -108,11 +109,11 @@ def stage_requested(home: SessionHome, control: ControlDb, describe: Callable[[P
         try:
             _stage(home, control, staging.files)
             staged = describe(staging.files)
-        except Exception as error:  # the engine goes on, whatever becomes of a savepoint
+        except Exception as error:  # a failed savepoint must not stop the engine
             shutil.rmtree(staging.files, ignore_errors=True)
             reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
             staged = StagedSession(problem=reason.splitlines()[0] if reason else type(error).__name__)
-        with suppress(FileNotFoundError):  # the client has left
+        with suppress(FileNotFoundError):  # the client is gone
             atomic_write(folder / _STAGED, msgspec.json.encode(staged))
 
 
@@ -143,7 +144,7 @@ def _stage_once(home: SessionHome, control: ControlDb, target: Path) -> None:
 
 
 def _of_log(base: int) -> Callable[[str], bool]:
-    """Return whether a file of a name belongs to an update log that is folded up to batch `base`."""
+    """Return a predicate for the names of files that belong to an update log folded up to batch `base`."""
     own = base_path(Path(), base).stem
 
     def is_kept(name: str) -> bool:
@@ -154,7 +155,7 @@ def _of_log(base: int) -> Callable[[str], bool]:
 
 
 def _pin_folder(source: Path, target: Path, is_kept: Callable[[str], bool] = lambda _: True) -> None:
-    """Give the files of a folder second names in another, those that name others first."""
+    """Link the files of a folder into another folder, beginning with those that refer to others."""
     target.mkdir(mode=0o700, exist_ok=True)
     for index in _INDEXES:
         with suppress(FileNotFoundError):
@@ -179,13 +180,13 @@ def _check_same(source: Path, target: Path) -> None:
 
 
 def _is_passing(name: str) -> bool:
-    """Return whether a file is being written, or says nothing about data."""
+    """Return whether a file is incomplete, or contains no data."""
     return name.endswith(".lock") or (name.startswith(".") and not name.endswith(".crc"))
 
 
 def _pin(source: Path, target: Path) -> None:
     if source.suffix not in _CONTINUED and source.stat().st_size >= _COPIED:
-        with suppress(OSError):  # file systems without hard links
+        with suppress(OSError):  # some file systems have no hard links
             os.link(source, target)
             return
     shutil.copyfile(source, target)

@@ -1,7 +1,7 @@
 """The routings of streams after their initial ones: rows of the control log with packed tables.
 
-The tables are blobs besides, named by the numbers of their rows, as workers read no log. Logs of slots name
-tables by these numbers, so the blobs stay.
+The tables are also stored as blobs, named by the numbers of their rows, because workers do not read the
+control log. The logs of slots refer to tables by these numbers, so the blobs are never deleted.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from stqsh.storage.layouts import SEPARATE
 from stqsh.storage.rows import LogRow
 
 INITIAL = 0
-"""Stands for the routing before the first REPARTITION; others have the numbers of their rows in the log."""
+"""The number of the routing before the first REPARTITION; others have the numbers of their log rows."""
 _BLOBS = "routes/"
 BALANCE_ERROR = "balance_error"
-"""Where the session's meta data have why streams cannot be balanced."""
+"""The metadata key of the reason why streams cannot be balanced."""
 
 
 class StreamRoute(NamedTuple):
-    """A routing of a stream: the number of its row in the log, when it was logged, and what the row says."""
+    """A routing of a stream: the number of its log row, the time of logging, and the row's content."""
 
     seq: int
     at_us: int
@@ -57,7 +57,7 @@ def read_table(control: ControlDb, seq: int) -> RoutingTable:
 
 
 class PublishedRoutes:
-    """Sees to it that the tables of routings are blobs before a task needs them.
+    """Publishes the tables of routings as blobs before a task needs them.
 
     Args:
         control: the control log.
@@ -68,7 +68,7 @@ class PublishedRoutes:
         self._control, self._blobs, self._up_to = control, blobs, 0
 
     def publish(self, up_to: int) -> None:
-        """Publish the tables of the log's rows up to one; those of earlier sessions are looked for once."""
+        """Publish the tables in the log's rows up to `up_to` that are not published yet."""
         if up_to <= self._up_to:
             return
         rows = self._control.query(
@@ -86,10 +86,10 @@ class PublishedRoutes:
 
 @lru_cache(maxsize=16)
 def published_table(blobs: Blobs, seq: int) -> RoutingTable:
-    """Return the table of a routing by the number of its row, which never changes.
+    """Return the table of a routing by the number of its row; a table never changes.
 
     Raises:
-        DamagedFileError: the blob is gone, or not what was written.
+        DamagedFileError: the blob is missing or differs from what was written.
     """
     sealed = memoryview(blobs.read(_blob(seq)))
     return unpack_table(without_seal(sealed.tobytes(), _blob(seq)))
@@ -111,17 +111,16 @@ def routes_kept(
     step: int,
     tick_us: int | None,
 ) -> tuple[int, ...]:
-    """Return the routings by which records were dealt that are kept after a step; the last is in force.
+    """Return the routings whose records are still kept after a step; the last one is in force.
 
-    SSTD (section 5.2) keeps the mapping tables of older versions for as long as events are stored by them.
-    They go out of use in their order, so that only those in use and one more are looked at.
+    SSTD (section 5.2) keeps the mapping tables of older versions for as long as it stores events dealt by
+    them. Routings expire in order, so only those in use and one more are checked.
 
     Args:
         spec: the stream.
         routes: its routings, oldest first.
-        taken: returns a step after those of all records that were dealt before a routing, None if it is not
-            known.
-        step: the step after which that is asked.
+        taken: returns a step after that of every record dealt before a routing, None if unknown.
+        step: the step.
         tick_us: the length of a tick, None before the first step.
     """
     for at in range(len(routes) - 1, 0, -1):
@@ -131,11 +130,11 @@ def routes_kept(
 
 
 def _have_expired(spec: StreamSpec, taken: int | None, step: int, tick_us: int | None) -> bool:
-    """Return whether no record is kept any more that was dealt before a routing."""
+    """Return whether every record dealt before a routing has expired."""
     if taken == 1:
         return True  # no record was dealt before the first step
     kept_us = spec.keep_us if spec.is_event else spec.report_every_us
     if kept_us is None or taken is None or tick_us is None:
         return False
-    # A record is at most one tick younger than its step, and goes in the step after its time is over.
+    # A record is at most one tick younger than its step, and is removed in the step after it expires.
     return (step - taken - 2) * tick_us > kept_us

@@ -19,12 +19,12 @@ PLURALS: dict[ObjectKind, str] = {
     "SINK": "SINKS",
     "ALERT": "ALERTS",
 }
-"""The words for several things of a kind, as SHOW and DROP … LIKE have them."""
+"""The plural words of object kinds, as used in SHOW and DROP … LIKE."""
 
 
 @dataclass(frozen=True)
 class CreateStream(Statement):
-    """`CREATE MOVING|EVENT STREAM`: what was left out is None, or empty for the column list.
+    """`CREATE MOVING|EVENT STREAM`: omitted parts are None, or empty for the column list.
 
     `retain` is the word ALL or SIGNIFICANT.
     """
@@ -83,7 +83,7 @@ class CreateRegions(Statement):
 
 @dataclass(frozen=True)
 class CreateSink(Statement):
-    """`CREATE SINK name FOR q1, q2 | ALL TO target`; without queries it is for all."""
+    """`CREATE SINK name FOR q1, q2 | ALL TO target`; no queries means all."""
 
     name: Name
     queries: tuple[Name, ...]
@@ -107,7 +107,7 @@ class CreateAlert(Statement):
 class Drop(Statement):
     """`DROP STREAM|TABLE|REGION|REGIONS|VIEW|QUERY|SINK|ALERT [IF EXISTS] name, …`, `DROP QUERIES LIKE 'x%'`.
 
-    REGION with a pattern is for sets of regions, too.
+    REGION with a pattern also applies to sets of regions.
     """
 
     kind: ObjectKind
@@ -118,7 +118,7 @@ class Drop(Statement):
 
 @dataclass(frozen=True)
 class Parameters(Node):
-    """What a function takes: a name and a type each, "" where none is said."""
+    """The parameters of a function: a name and a type for each, "" for no type."""
 
     names: tuple[str, ...]
     types: tuple[str, ...]
@@ -128,7 +128,7 @@ class Parameters(Node):
 class CreateFunction(Statement):
     """`CREATE FUNCTION [IF NOT EXISTS] name (parameter [type], …) [RETURNS type] FROM 'file.py' | AS 'code'`.
 
-    `code` is the path of the file where `is_file`, else the Python code itself.
+    `code` is the path of the file if `is_file`, or else the Python code itself.
     """
 
     name: Name
@@ -141,14 +141,14 @@ class CreateFunction(Statement):
 
 @dataclass(frozen=True)
 class ValueRow(Node):
-    """The values of one record in INSERT INTO."""
+    """The values of one record in an INSERT INTO."""
 
     values: tuple[Expression, ...]
 
 
 @dataclass(frozen=True)
 class Insert(Statement):
-    """`INSERT INTO stream [(columns)] VALUES (…), …`; without a list, the values are those of all columns."""
+    """`INSERT INTO stream [(columns)] VALUES (…), …`; without a list, there is a value for each column."""
 
     stream: Name
     rows: tuple[ValueRow, ...]

@@ -1,7 +1,7 @@
 """The parts of statements: expressions, conditions, regions and places, as the user wrote them.
 
-All nodes are frozen dataclasses. `span` is a node's place in its statement. Comparisons ignore it, so two
-texts that mean the same give equal trees.
+All nodes are frozen dataclasses. `span` is a node's position in its statement; comparisons ignore it, so two
+texts with the same meaning give equal trees.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ AnyNode = TypeVar("AnyNode", bound=Node)
 
 
 def changed(node: AnyNode, **fields: Any) -> AnyNode:
-    """Return a copy of a node with other content in some fields; much quicker than `dataclasses.replace`."""
+    """Return a copy of a node with some fields changed; much faster than `dataclasses.replace`."""
     copy = object.__new__(type(node))
     copy.__dict__.update(node.__dict__, **fields)
     return copy
 
 
 class Expression(Node):
-    """Anything that has a value for a row, conditions included."""
+    """The base of everything that has a value for a row, including conditions."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ class Literal(Expression):
 
 @dataclass(frozen=True)
 class Parameter(Expression):
-    """`:name` in REGISTER QUERIES, which stands for a constant from that column of the rows.
+    """`:name` in REGISTER QUERIES, which stands for a constant in that column of the rows.
 
-    `type` is the column's type once the columns are known; None before that and in all other statements.
+    `type` is the column's type once the columns are known; before that, and in other statements, it is None.
     """
 
     name: str
@@ -77,9 +77,9 @@ class Quantity(Expression):
 
 @dataclass(frozen=True)
 class Column(Expression):
-    """A column, perhaps after the name or alias of its stream: `M.oid`.
+    """A column, possibly qualified by the name or alias of its stream: `M.oid`.
 
-    `quoted` if it was typed in double quotes, so that it may be a text of those who know other systems.
+    `quoted` means that it was typed in double quotes, and so may be meant as a text, as in other systems.
     """
 
     name: str
@@ -101,9 +101,9 @@ class Now(Expression):
 
 @dataclass(frozen=True)
 class Call(Expression):
-    """A function, an aggregate or not: `COUNT(*)`, `DATE(ts)`, `REGION(zones)`. `name` is in capitals.
+    """A call of a function or an aggregate: `COUNT(*)`, `DATE(ts)`, `REGION(zones)`. `name` is in capitals.
 
-    `distinct` is that of `COUNT(DISTINCT x)`.
+    `distinct` means that it is `COUNT(DISTINCT x)`.
     """
 
     name: str
@@ -123,8 +123,8 @@ class Cast(Expression):
 class Case(Expression):
     """`CASE [operand] WHEN … THEN … [ELSE …] END`.
 
-    `conditions` are what stands after WHEN, conditions or values to compare the operand with, and `results`
-    what stands after THEN.
+    `conditions` are the expressions after WHEN, either conditions or values to compare with the operand;
+    `results` are those after THEN.
     """
 
     operand: Expression | None
@@ -221,14 +221,14 @@ class After(Expression):
 
 @dataclass(frozen=True)
 class And(Expression):
-    """All of the parts, two or more."""
+    """True if all parts are; there are at least two."""
 
     parts: tuple[Expression, ...]
 
 
 @dataclass(frozen=True)
 class Or(Expression):
-    """One of the parts, two or more."""
+    """True if any part is; there are at least two."""
 
     parts: tuple[Expression, ...]
 
@@ -241,7 +241,7 @@ class Not(Expression):
 
 
 class Region(Node):
-    """A region, as it stands after INSIDE."""
+    """The base of regions, as written after INSIDE."""
 
 
 @dataclass(frozen=True)
@@ -297,7 +297,7 @@ class Polygon(Region):
 
 @dataclass(frozen=True)
 class NamedRegion(Region):
-    """A named region, or one of a named set of regions: `zones['id']`."""
+    """A named region, or a member of a named set of regions: `zones['id']`."""
 
     name: str
     member: Literal | Parameter | None = None

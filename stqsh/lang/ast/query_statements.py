@@ -1,4 +1,4 @@
-"""Statements that ask: snapshots, continuous queries, and what shows their updates."""
+"""Statements that query: snapshots, continuous queries, and statements that show their updates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SelectItem(Node):
 
 @dataclass(frozen=True)
 class Relation(Node):
-    """A stream or a table in FROM, or a file, whose name is that of its glob."""
+    """A stream or a table in FROM, or a file, whose glob is the name."""
 
     name: str
     alias: str | None = None
@@ -37,7 +37,7 @@ class OrderItem(Node):
 
 @dataclass(frozen=True)
 class Select(Statement):
-    """`SELECT …`: a snapshot by itself, or the body of a continuous query."""
+    """`SELECT …`: a snapshot on its own, or the body of a continuous query."""
 
     items: tuple[SelectItem, ...]
     relations: tuple[Relation, ...]
@@ -78,7 +78,7 @@ class RegisterQuery(Statement):
 class RegisterQueries(Statement):
     """`REGISTER QUERIES [FROM FILE 'glob'] [KEY column] [FOR d] [WITH (…)] AS SELECT …`.
 
-    It registers a query for each row. `source` is None where `Session.register_many` supplies the rows.
+    It registers a query for each row. `source` is None if `Session.register_many` supplies the rows.
     """
 
     select: Select
@@ -91,7 +91,7 @@ class RegisterQueries(Statement):
 
 @dataclass(frozen=True)
 class Subscribe(Statement):
-    """`SUBSCRIBE SELECT …`; a bare `SELECT … SYNC d` remains a Select, to be treated as one of these."""
+    """`SUBSCRIBE SELECT …`; a bare `SELECT … SYNC d` is parsed as a Select, but treated like a Subscribe."""
 
     select: Select
 
@@ -123,7 +123,7 @@ class ResumeQuery(Statement):
 class AlterQuery(Statement):
     """`ALTER QUERY name INSIDE region`, or `ALTER QUERY name NEAREST k TO place`.
 
-    WHERE is read so that the error can say that it is not supported.
+    WHERE is parsed only for the error that it is not supported.
     """
 
     name: Name

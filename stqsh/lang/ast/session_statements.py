@@ -1,4 +1,4 @@
-"""Statements about the session: its clock, its settings, and what it shows of itself."""
+"""Statements about the session: its clock, its settings, and what it can show."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Rebalance(Statement):
 
 @dataclass(frozen=True)
 class SetSetting(Statement):
-    """`SET key = value`; a bare word as the value is a Column."""
+    """`SET key = value`; a value that is a bare word is a Column."""
 
     key: Name
     value: Literal | Quantity | Column
@@ -107,7 +107,7 @@ class Dump(Statement):
 
 @dataclass(frozen=True)
 class ExportDeadLetters(Statement):
-    """`EXPORT DEAD LETTERS [OF name] TO 'file'`; the name is that of a stream or table, None for all."""
+    """`EXPORT DEAD LETTERS [OF name] TO 'file'`; the name is a stream's or a table's, None for all."""
 
     name: Name | None
     file: Literal

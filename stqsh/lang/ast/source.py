@@ -1,4 +1,4 @@
-"""The places of statements and their parts in the source text."""
+"""The positions of statements and their parts in the source text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def cover(first: Span, last: Span) -> Span:
 
 
 class Place(NamedTuple):
-    """A place as an editor shows it: line and column both count from 1."""
+    """A position as editors show it: line and column, both counted from 1."""
 
     line: int
     column: int
@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A whole text, read from a file or typed, that contains statements."""
+    """A complete text with statements, read from a file or typed."""
 
     text: str
     file: str | None = None

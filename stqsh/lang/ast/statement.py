@@ -1,4 +1,4 @@
-"""The common base of statements, the columns that they define, and the sources that they name."""
+"""The base class of statements, and the column definitions and sources that statements contain."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Options = tuple[tuple[str, Literal | Quantity], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Statement(Node):
-    """The base of statements: the piece of source that each came from, and its `FORMAT x`, if given."""
+    """The base of statements: the piece of source that contains the statement, and its `FORMAT x`, if any."""
 
     piece: Piece = field(default=_NO_PIECE, compare=False, repr=False)
     format: str | None = None
 
     @property
     def text(self) -> str:
-        """The statement as it was typed, without its semicolon."""
+        """The statement as typed, without its semicolon."""
         return self.piece.text
 
     @property
@@ -36,7 +36,7 @@ class Statement(Node):
         return self.piece.column
 
     def option_name(self, name: str, value: Span) -> Span:
-        """Return the place of an option's name in the statement, which is right before its value."""
+        """Return the position of an option's name in the statement, which directly precedes its value."""
         pattern = re.compile(rf"{re.escape(name)}(?=\"?\s*=>\s*$)", re.IGNORECASE)
         found = pattern.search(self.text, 0, value.start)
         return value if found is None else Span(*found.span())
@@ -63,7 +63,7 @@ class FileSource(Node):
 class KafkaSource(Node):
     """`KAFKA 'brokers' TOPIC 'topic', … [FROM EARLIEST | LATEST | TIMESTAMP '…'] [FORMAT …]`.
 
-    `start` is EARLIEST or LATEST, or the text of a time; None if it is left out.
+    `start` is EARLIEST or LATEST, or the text of a time; None if omitted.
     """
 
     brokers: str
@@ -152,7 +152,7 @@ class KafkaTarget(Node):
 class AlertAction(Node):
     """`NOTIFY ['text']`, `BELL ['text']`, `RUN 'command' [WITH 'text']` or `POST 'url' [WITH 'text']`.
 
-    `text` is the command or the address, `template` what is said or sent.
+    `text` is the command or the address, `template` the text that is shown or sent.
     """
 
     kind: OneOf["notify", "bell", "run", "post"]

@@ -1,7 +1,7 @@
 """Statements as the user wrote them: one frozen dataclass for each.
 
-`parse` returns these, `to_sql` turns them back into text, and `bind` checks them against the catalogue. Every
-statement knows the piece of source that it came from; comparisons ignore that and the spans.
+`parse` returns these, `to_sql` converts them back to text, and `bind` checks them against the catalogue.
+Every statement refers to its piece of source; comparisons ignore that and the spans.
 """
 
 from __future__ import annotations

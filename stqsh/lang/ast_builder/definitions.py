@@ -39,7 +39,7 @@ _FORMATS: dict[type[statements.DataSource], tuple[str, ...]] = {
     statements.DirectorySource: _LIVE_FORMATS,
     statements.InsertsSource: _LIVE_FORMATS,
 }
-"""The formats of sources that do not take those of files."""
+"""The formats of sources that do not accept those of files."""
 _FORMAT_ALIASES = {"json": "jsonl"}
 SINK_FORMATS = ("parquet", "jsonl", "csv")
 
@@ -146,7 +146,7 @@ def bounds_clause(parts: Parts) -> Clause:
 
 @rule("format_clause")
 def format_clause(parts: Parts) -> Clause:
-    """Build `FORMAT x [(options)]`; whether the source takes it is checked with the source."""
+    """Build `FORMAT x [(options)]`; the source's builder checks whether the source accepts it."""
     name: Name = parts[0]
     return Clause("format", (name, parts[1] or ()), "FORMAT", name.span)
 
@@ -177,7 +177,7 @@ def create_table(parts: Parts) -> statements.CreateTable:
 
 @rule("some_queries")
 def some_queries(parts: Parts) -> tuple[Name, ...]:
-    """Build `FOR q1, q2`; each query counts once."""
+    """Build `FOR q1, q2`; duplicate queries are removed."""
     return tuple({name.text: name for name in parts}.values())
 
 
@@ -275,7 +275,7 @@ for _kind, _plural in statements.PLURALS.items():
 
 
 def _source(name: Name, given: dict[str, Clause]) -> statements.DataSource:
-    """Take the source out of a definition's clauses; there must be one."""
+    """Remove the source from a definition's clauses and return it; raise if there is none."""
     source = pop_source(given)
     if source is None:
         raise StatementSyntaxError(
@@ -285,7 +285,7 @@ def _source(name: Name, given: dict[str, Clause]) -> statements.DataSource:
 
 
 def pop_source(given: dict[str, Clause]) -> statements.DataSource | None:
-    """Take the source and its format out of clauses; raise if the source has no format."""
+    """Remove the source and its format from clauses; raise if the source accepts no format."""
     source, form = given.pop("source", None), given.pop("format", None)
     if source is None:
         return None
@@ -299,7 +299,7 @@ def pop_source(given: dict[str, Clause]) -> statements.DataSource | None:
 
 
 def format_of(source: statements.DataSource, name: Name) -> str:
-    """Return a format that a source takes; raise for another, with a suggestion."""
+    """Return a source's format; raise if the source does not accept it, with a suggestion."""
     given, formats = name.text.lower(), _FORMATS.get(type(source), FILE_FORMATS)
     found = _FORMAT_ALIASES.get(given, given)
     if found not in {_FORMAT_ALIASES.get(one, one) for one in formats}:

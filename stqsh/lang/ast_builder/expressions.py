@@ -66,7 +66,7 @@ rules(
 def call(parts: Parts) -> Expression:
     """Build `NAME(a, b)` or `COUNT(DISTINCT a)`.
 
-    A test whether the location is in a fixed region is the INSIDE that it means, whose region has an index.
+    A test whether the location is in a fixed region becomes an INSIDE, which can use an index.
     """
     function: Name = parts[0]
     arguments = tuple(part for part in parts[2:] if part is not None)
@@ -105,7 +105,7 @@ def call_from(parts: Parts) -> Call:
 
 
 def _part(node: Expression) -> str:
-    """Return the function for the part of a time that EXTRACT asks for."""
+    """Return the function that computes the part of a time that EXTRACT names."""
     text = ""
     if isinstance(node, Column) and node.qualifier is None:
         text = node.name

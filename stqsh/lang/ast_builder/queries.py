@@ -46,7 +46,7 @@ def select(parts: Parts) -> statements.Select:
 
 
 def _check_items(items: tuple[statements.SelectItem, ...]) -> None:
-    """Raise for `SELECT FROM t`, and the like, where FROM is taken for a column."""
+    """Raise an error for `SELECT FROM t` and the like, where FROM was parsed as a column."""
     for item in items:
         node = item.expression
         if isinstance(node, Column) and node.qualifier is None and node.name.upper() in _AFTER_ITEMS:
@@ -92,7 +92,7 @@ def relation(parts: Parts) -> statements.Relation:
 
 @rule("read_file")
 def read_file(parts: Parts) -> statements.FileSource:
-    """Build `'file' [(options)]` of a FROM; the option `format` is the file's format."""
+    """Build `'file' [(options)]` in a FROM; the option `format` becomes the file's format."""
     file, given = parts
     options = dict(given or ())
     form = options.pop("format", None)
@@ -202,10 +202,10 @@ def _count(value: Literal | Parameter) -> Literal | Parameter:
 
 
 def _with_inside_clause(select: statements.Select) -> statements.Select:
-    """Read `WHERE active INSIDE (…)` as the condition `active` and the clause `INSIDE (…)`.
+    """Reinterpret `WHERE active INSIDE (…)` as the condition `active` and the clause `INSIDE (…)`.
 
-    The grammar takes a column before INSIDE for the location. It can only be meant as a condition if it comes
-    last, is not the location, and there is no second INSIDE.
+    The grammar parses a column before INSIDE as the location. It must be a condition if it comes last, is not
+    the location, and there is no second INSIDE.
     """
     if select.where is None or select.region is not None:
         return select

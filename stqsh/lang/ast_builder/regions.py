@@ -24,7 +24,7 @@ from stqsh.lang.errors import StatementSyntaxError
 
 
 class Coordinates(NamedTuple):
-    """A point, and its place in the statement."""
+    """A point, and its position in the statement."""
 
     x: Coordinate
     y: Coordinate
@@ -84,7 +84,7 @@ def vertex(parts: Parts) -> Coordinates:
 
 @rule("ring")
 def ring(parts: Parts) -> list[Coordinates]:
-    """Build `(x y, x y, x y)`, and close it if the user did not."""
+    """Build `(x y, x y, x y)`, closing the ring if the user did not."""
     corners: list[Coordinates] = parts
     if corners[0][:2] != corners[-1][:2]:
         corners = [*corners, corners[0]]
@@ -116,7 +116,7 @@ def point(parts: Parts) -> Coordinates:
 
 
 def nearest(k: Literal | Parameter, place: Coordinates | Literal | Parameter) -> Nearest:
-    """Return the NEAREST of a point or a focal object."""
+    """Return the Nearest node for a point or a focal object."""
     if isinstance(place, Literal | Parameter):
         return Nearest(k, focal=key(place), span=place.span)
     return Nearest(k, point=(place.x, place.y), span=place.span)

@@ -1,4 +1,4 @@
-"""The registry of the builders, and what several of them share."""
+"""The registry of the builders, and helpers that several of them share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stqsh.lang.ast.statement import Statement
 from stqsh.lang.errors import StatementSyntaxError
 
 Parts = list[Any]
-"""The results for the symbols of a rule, in order; None for a missing optional one."""
+"""The results for the symbols of a rule, in order; None for an omitted optional symbol."""
 Builder = Callable[[Parts], Any]
 AnyStatement = TypeVar("AnyStatement", bound=Statement)
 
@@ -21,7 +21,7 @@ RULES: dict[str, Builder] = {}
 
 
 def rule(*names: str) -> Callable[[Builder], Builder]:
-    """Register a function as the builder of the rules with these names."""
+    """Return a decorator that registers a function as the builder of the rules with these names."""
 
     def register(builder: Builder) -> Builder:
         RULES.update(dict.fromkeys(names, builder))
@@ -31,27 +31,27 @@ def rule(*names: str) -> Callable[[Builder], Builder]:
 
 
 def rules(builders: Mapping[str, Builder]) -> None:
-    """Register the builders of rules by the rules' names."""
+    """Register builders by the names of their rules."""
     RULES.update(builders)
 
 
 def node_of(kind: Callable[..., Any]) -> Builder:
-    """Return the builder of a node whose fields are the symbols of its rule, in order."""
+    """Return a builder of a node whose fields are the symbols of its rule, in order."""
     return lambda parts: kind(*parts)
 
 
 def node_of_text(kind: Callable[..., Any], *before: object) -> Builder:
-    """Return the builder of a node from the text of a string, in its place, after other fields."""
+    """Return a builder of a node from the text and the span of a string, placed after other fields."""
     return lambda parts: kind(*before, parts[0].value, span=parts[0].span)
 
 
 def only_part(parts: Parts) -> Any:
-    """Return what the only symbol of a rule stands for."""
+    """Return the result for the only symbol of a rule."""
     return parts[0]
 
 
 class Clause(NamedTuple):
-    """One clause of a statement whose clauses may come in any order: the field it fills, and its value."""
+    """A clause of a statement whose clauses may come in any order: the field that it sets, and the value."""
 
     field: str
     value: Any
@@ -60,17 +60,17 @@ class Clause(NamedTuple):
 
 
 def clause_of(field: str, label: str) -> Builder:
-    """Return the builder of a clause whose value is its only symbol."""
+    """Return a builder of a clause whose value is its only symbol."""
     return lambda parts: Clause(field, parts[0], label, getattr(parts[0], "span", NOWHERE))
 
 
 def clause_of_list(field: str, label: str) -> Builder:
-    """Return the builder of a clause whose value is the tuple of its symbols."""
+    """Return a builder of a clause whose value is the tuple of its symbols."""
     return lambda parts: Clause(field, tuple(parts), label, parts[0].span)
 
 
 def by_field(clauses: Iterable[Clause]) -> dict[str, Clause]:
-    """Return clauses by the field that each fills; raise if one is given twice."""
+    """Return clauses by the fields that they set; raise if a clause is given twice."""
     given: dict[str, Clause] = {}
     for clause in clauses:
         if clause.field in given:
@@ -80,16 +80,16 @@ def by_field(clauses: Iterable[Clause]) -> dict[str, Clause]:
 
 
 def fill(statement: AnyStatement, given: dict[str, Clause]) -> AnyStatement:
-    """Return a statement with the values of its clauses filled in."""
+    """Return a statement with its fields set from clauses."""
     return changed(statement, **{field: clause.value for field, clause in given.items()})
 
 
 def span_of(token: Token) -> Span:
-    """Return the place of a token."""
+    """Return the position of a token."""
     start = token.start_pos or 0
     return Span(start, start + len(token))
 
 
 def capitals(parts: Parts) -> str:
-    """Return, in capitals, the words of a rule that keeps its keywords."""
+    """Return the words of a rule that keeps its keywords, in capitals."""
     return " ".join(word.upper() for word in parts)

@@ -49,7 +49,7 @@ def setting(parts: Parts) -> Name:
 
 @rule("string")
 def string(parts: Parts) -> Literal:
-    """Return a string without its quotes, which may be double ones."""
+    """Return a string without its quotes, single or double."""
     return Literal(_unquoted(parts[0]), "STRING", span=span_of(parts[0]))
 
 
@@ -62,7 +62,7 @@ def parameter(parts: Parts) -> Parameter:
 
 
 def _unquoted(text: str) -> str:
-    """Return what stands between a pair of quotes; two of them within it mean one."""
+    """Return the text between a pair of quotes; a doubled quote within it stands for one."""
     quote = text[0]
     return text[1:-1].replace(quote * 2, quote)
 

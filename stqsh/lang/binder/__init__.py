@@ -1,1 +1,1 @@
-"""The parts of the binder, which bind.py puts together."""
+"""The parts of the binder, which bind.py combines."""

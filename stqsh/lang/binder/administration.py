@@ -53,19 +53,19 @@ Dropped: TypeAlias = (
 )
 _KINDS = ("stream", "query", "table", "region", "view", "sink", "alert")
 NAMED = ("STREAMS", "QUERIES", "TABLES", "REGIONS", "VIEWS", "FUNCTIONS", "SINKS", "ALERTS", "SETTINGS")
-"""What SHOW lists by name."""
+"""The kinds of objects that SHOW lists by name."""
 LETTER_FILES = (".jsonl", ".ndjson", ".json")
 
 
 class NamedThing(Struct, frozen=True):
-    """What a name stands for; the kind is one of `_KINDS`."""
+    """A name and the kind of object that it refers to, one of `_KINDS`."""
 
     kind: str
     name: str
 
 
 class MapSpec(Struct, frozen=True):
-    """What MAP draws: a stream and some of its queries, None for all; into a file, if one is named."""
+    """The content of a MAP: a stream and some of its queries, None for all; and a target file, if any."""
 
     stream: str
     queries: tuple[str, ...] | None
@@ -86,7 +86,7 @@ def run(statement: statements.Run) -> RunSpec:
 
 
 class LettersExport(Struct, frozen=True):
-    """Whose dead letters go to which file: a stream or table, or all for None."""
+    """An export of dead letters: the stream or table, None for all, and the target file."""
 
     name: str | None
     file: str
@@ -128,11 +128,11 @@ def play(statement: statements.Play, catalogue: CatalogueView) -> StreamPlayed:
 
 
 MOST_SLOTS = 1024
-"""The most slots that a stream can be spread over."""
+"""The maximum number of slots of a stream."""
 
 
 class RepartitionSpec(Struct, frozen=True):
-    """The streams to lay out again, None for all; the strategy, and the number of slots, None for as many."""
+    """The streams to lay out anew, None for all; the strategy; the number of slots, None to keep it."""
 
     stream: str | None
     strategy: str
@@ -140,7 +140,7 @@ class RepartitionSpec(Struct, frozen=True):
 
 
 class RebalanceSpec(Struct, frozen=True):
-    """The streams to balance, None for all; the load adjuster, None for any that fits."""
+    """The streams to balance, None for all; the load adjuster, None for any suitable one."""
 
     stream: str | None
     adjuster: str | None
@@ -183,7 +183,7 @@ def resume_query(statement: statements.ResumeQuery, catalogue: CatalogueView) ->
 
 
 def drop(statement: statements.Drop, catalogue: CatalogueView) -> tuple[Dropped, ...]:
-    """Bind DROP of names, without those that need not exist; a pattern is for the session to look up."""
+    """Bind DROP of names, skipping missing ones with IF EXISTS; the session resolves a pattern."""
     return tuple(
         _dropped(statement, name, catalogue)
         for name in statement.names
@@ -192,7 +192,7 @@ def drop(statement: statements.Drop, catalogue: CatalogueView) -> tuple[Dropped,
 
 
 def _exists(kind: statements.ObjectKind, name: str, catalogue: CatalogueView) -> bool:
-    """Return whether a name is in use; functions have names of their own."""
+    """Return whether a name is in use; functions have a separate namespace."""
     if kind == "FUNCTION":
         return name.upper() in catalogue.names("function")
     return catalogue.kind_of(name) is not None
@@ -208,7 +208,7 @@ def _dropped(statement: statements.Drop, name: Name, catalogue: CatalogueView) -
 
 
 def show(statement: statements.Show, catalogue: CatalogueView) -> str:
-    """Bind SHOW to what it shows; raise `BindError` for a pattern where there are no names."""
+    """Return what SHOW lists; raise `BindError` for a pattern if that has no names."""
     if statement.stream is not None:
         stream_named(statement.stream, catalogue)
     if statement.like is not None and statement.what not in NAMED:
@@ -248,7 +248,7 @@ def watch(statement: statements.Watch, catalogue: CatalogueView) -> tuple[str, .
 
 
 def set_setting(statement: statements.SetSetting, catalogue: CatalogueView) -> SettingChanged:
-    """Bind SET; a quantity stays as the user wrote it."""
+    """Bind SET; a quantity keeps its written form."""
     key = statement.key.text.lower()
     if key in SECRETS:
         variable = next(known.variable for known in KEYS if known.name == key)
@@ -289,7 +289,7 @@ def _drop_entry(
 ) -> Dropped:
     match found:
         case ViewSpec() | FunctionSpec():
-            return found  # it is in no log
+            return found  # it is not in the log
         case StreamSpec():
             return StreamDropped(found.id, found.name)
         case TableSpec():

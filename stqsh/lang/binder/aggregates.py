@@ -32,10 +32,10 @@ _IN_GROUP_BY = "an aggregate cannot stand in GROUP BY"
 
 @dataclass(frozen=True, kw_only=True)
 class GroupScope(Scope):
-    """The names that an expression over groups may use: grouped expressions, and aggregates.
+    """The names that expressions over groups may use: grouped expressions, and aggregates.
 
     Attributes:
-        records: The names of records, for the arguments of aggregates.
+        records: The names of the records, for the arguments of aggregates.
         groups: The expressions of GROUP BY, over records.
         measures: The aggregates found so far.
     """
@@ -45,7 +45,7 @@ class GroupScope(Scope):
     measures: list[Measure] = field(default_factory=list)
 
     def replaced(self, node: Expression) -> TypedExpression | None:
-        """Return the group that an expression equals, or the aggregate that it is."""
+        """Return the group to which an expression is equal, or the value of an aggregate."""
         if isinstance(node, Call) and node.name in AGGREGATES:
             return self.aggregate(node)
         if isinstance(node, Literal | Parameter | Column | Star):
@@ -56,18 +56,18 @@ class GroupScope(Scope):
             return None
         group = self._group(bound, node)
         if group is None and (isinstance(node, Inside) or isinstance(bound.expr, RegionOfExpr)):
-            raise _not_grouped(node, bound)  # it has no parts that could be grouped
+            raise _not_grouped(node, bound)  # its parts cannot be grouped either
         return group
 
     def aggregate(self, node: Call) -> TypedExpression:
-        """Return an aggregate's value."""
+        """Return the value of an aggregate, and add the aggregate to `measures`."""
         measure = bound_measure(node, self.records)
         if measure not in self.measures:
             self.measures.append(measure)
         return TypedExpression(measure_column(self.measures.index(measure)), measure.type, node.span)
 
     def key_type(self, node: object) -> str | None:
-        """Return the type of the key if a node is that column, and grouped, else None."""
+        """Return the type of the key if a node is the key column and grouped, else None."""
         return self.records.key_type(node)
 
     def is_time(self, node: object) -> bool:
@@ -96,16 +96,17 @@ class GroupScope(Scope):
 
 
 def is_aggregated(select: Select) -> bool:
-    """Return whether a query shows groups: it has GROUP BY, HAVING or an aggregate."""
+    """Return whether a query shows groups, because it has GROUP BY, HAVING or an aggregate."""
     shown = [item.expression for item in select.items] + [item.expression for item in select.order_by]
     return bool(select.group_by) or select.having is not None or any(map(_has_aggregate, shown))
 
 
 def without_distinct(select: Select) -> Select:
-    """Return a SELECT DISTINCT as the query over groups that it is; other queries as they are.
+    """Rewrite a SELECT DISTINCT as the equivalent query over groups; return other queries unchanged.
 
     Raises:
-        NotSupportedError: it does not show all that it groups by, so that rows of two groups may be alike.
+        NotSupportedError: it does not select everything it groups by, so rows of different groups may be
+            equal.
     """
     if not select.distinct:
         return select
@@ -118,7 +119,7 @@ def without_distinct(select: Select) -> Select:
             raise NotSupportedError("SELECT DISTINCT without all that it groups by", hidden[0].span)
         return plain
     if is_aggregated(plain) or any(isinstance(item.expression, Star) for item in select.items):
-        return plain  # one row, or rows that differ by their keys
+        return plain  # it has one row, or its rows differ by their keys
     constants = (Literal, Parameter)
     shown = [item.expression for item in select.items]
     return replace(plain, group_by=tuple(one for one in shown if not isinstance(one, constants)))
@@ -129,8 +130,8 @@ def aggregated(select: Select, records: Scope, over_nearest: bool) -> AggregateS
 
     Args:
         select: The query.
-        records: The names of its records.
-        over_nearest: Whether its members are nearest neighbours.
+        records: The names of the query's records.
+        over_nearest: Whether the query's members are nearest neighbours.
     """
     groups = tuple(_group(node, select, records) for node in select.group_by)
     scope = GroupScope(
@@ -156,7 +157,7 @@ def aggregated(select: Select, records: Scope, over_nearest: bool) -> AggregateS
 
 
 def refreshes(select: Select) -> tuple[int | None, int | None]:
-    """Return the durations between refreshes and of the window, µs; None for a query without."""
+    """Return the time between refreshes and the length of the window, µs; None for a query without them."""
     sync = None if select.sync is None else duration_us(select.sync, "SYNC")
     window = None if select.window is None else duration_us(select.window, "WINDOW")
     slide = None if select.slide is None else duration_us(select.slide, "SLIDE")
@@ -182,7 +183,7 @@ def _has_aggregate(node: Any) -> bool:
 
 
 def _calls(node: Any) -> Iterator[Call]:
-    """Yield the calls in an expression."""
+    """Yield the function calls in an expression."""
     if isinstance(node, Call):
         yield node
     for part in node if isinstance(node, tuple) else vars(node).values():
@@ -191,7 +192,7 @@ def _calls(node: Any) -> Iterator[Call]:
 
 
 def _group(node: Expression, select: Select, records: Scope) -> TypedExpression:
-    """Bind an expression of GROUP BY; a name that is no column may be that of an expression selected."""
+    """Bind an expression of GROUP BY; a name that is no column may be the alias of a selected expression."""
     scope = replace(records, no_aggregate=_IN_GROUP_BY)
     if isinstance(node, Column) and node.qualifier is None and records.find(node) is None:
         named = (item.expression for item in select.items if item.alias == node.name)
@@ -222,5 +223,5 @@ def _listed(outputs: Outputs) -> tuple[GroupOutput, ...]:
 
 
 def log_columns(spec: AggregateSpec) -> tuple[ColumnExpr, ...]:
-    """Return the columns of the update log that hold the select list of a continuous query."""
+    """Return the update log columns that contain the select list of a continuous query."""
     return tuple(ColumnExpr(f"s{i}:{output.type}") for i, output in enumerate(spec.select))

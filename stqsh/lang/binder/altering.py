@@ -1,4 +1,4 @@
-"""Bind ALTER QUERY: the query's SELECT with another region (SOLE section 5.3)."""
+"""Bind ALTER QUERY: rebind the query's SELECT with another region (SOLE section 5.3)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from stqsh.spec.region import NearestSpec
 def alter_query(statement: AlterQuery, catalogue: CatalogueView) -> QuerySpec:
     """Return the spec of a query with its new region, under its id and name.
 
-    Only the region may differ: what else the query means may depend on it, as DISTANCE does.
+    Only the region may differ, because other parts of the query may depend on it, as DISTANCE does.
 
     Raises:
-        BindError: there is no such query, or it has no region of that form.
-        NotSupportedError: more would change than the region.
+        BindError: there is no such query, or its region has another form.
+        NotSupportedError: more than the region would change.
     """
     if statement.where is not None:
         raise NotSupportedError(
@@ -51,7 +51,7 @@ def alter_query(statement: AlterQuery, catalogue: CatalogueView) -> QuerySpec:
 
 
 def _check_kind(statement: AlterQuery, query: QuerySpec, catalogue: CatalogueView) -> None:
-    """Raise `NotSupportedError` for a query whose kind, stream or options do not go with ALTER."""
+    """Raise `NotSupportedError` for a query whose kind, stream or options are incompatible with ALTER."""
     stream, place = catalogue.stream(query.stream), statement.name.span
     if query.kind not in BUILT_IN:
         raise NotSupportedError(f"ALTER QUERY of a query of the kind {query.kind}", place)
@@ -70,7 +70,7 @@ def _neighbours(query: QuerySpec) -> int | None:
 
 
 def _altered(statement: AlterQuery, select: Select) -> Select:
-    """Return a query's SELECT with the new region in the place of the one that it has."""
+    """Return a query's SELECT with its region replaced by the new one."""
     place = statement.name.span
     if statement.nearest is not None:
         if select.nearest is None:
@@ -90,7 +90,7 @@ def _altered(statement: AlterQuery, select: Select) -> Select:
 
 
 def _replaced(statement: AlterQuery, select: Select, region: Region) -> And | Inside:
-    """Return the condition of a query with the region in the place of that in `loc INSIDE …`."""
+    """Return a query's condition with the region of `loc INSIDE …` replaced."""
     parts = select.where.parts if isinstance(select.where, And) else (select.where,)
     insides = [part for part in parts if isinstance(part, Inside)]
     if not insides:

@@ -1,7 +1,7 @@
-"""Turn statements into the specs of the control log, checked against the catalogue.
+"""Convert statements into the specs of the control log, checking them against the catalogue.
 
-`bind` handles every statement. Its result is ready for the log except for the id, which is the log's own
-sequence number.
+`bind` handles every statement. Its result is complete except for the id, which is the sequence number that
+the log assigns.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ __all__ = ["Bound", "Catalogue", "CatalogueView", "bind", "guess_roles", "needs_
 
 
 class Bound(NamedTuple):
-    """A statement's kind in the control log (or "tail", "show", …), its spec, and lines for the user.
+    """A statement's kind in the control log (or "tail", "show", …), its spec, and notes for the user.
 
-    The kind is "nothing" and the spec None where IF EXISTS or IF NOT EXISTS leaves nothing to do.
+    The kind is "nothing" and the spec None if IF EXISTS or IF NOT EXISTS leaves nothing to do.
     """
 
     kind: str
@@ -52,11 +52,11 @@ def bind(
         inferred: The columns found in the source of a CREATE STREAM or TABLE that lists none
             (`needs_inference`), or in the rows of a REGISTER QUERIES.
         name: The name of a SUBSCRIBE's query.
-        numbers_rows: Whether the key of events is the number of their row rather than guessed.
+        numbers_rows: Whether the key of events is their row's number even if a key could be guessed.
 
     Raises:
         BindFault: the statement does not fit the catalogue.
-        NotSupportedError: it uses something that is not built yet.
+        NotSupportedError: it uses something that is not implemented yet.
     """
     with locating(statement.piece):
         statement = read_words(statement, catalogue).statement
@@ -82,7 +82,7 @@ def bind(
 def needs_inference(
     statement: statements.CreateStream | statements.CreateTable, catalogue: CatalogueView
 ) -> bool:
-    """Return whether the columns must be found in the source: none are listed, and it is to be created."""
+    """Return whether columns must be inferred from the source: none are listed, and the object is new."""
     return not statement.columns and _there_already(statement, catalogue) is None
 
 
@@ -119,7 +119,7 @@ def _create_view(statement: statements.CreateView, catalogue: CatalogueView) -> 
     if there is not None:
         return there
     spec = views.create_view(statement, catalogue)
-    queries.snapshot(statement.select, catalogue)  # raises if it has no answer
+    queries.snapshot(statement.select, catalogue)  # raises an error if it cannot be answered
     return Bound("create_view", spec)
 
 
@@ -134,7 +134,7 @@ def _there_already(
     | statements.CreateFunction,
     catalogue: CatalogueView,
 ) -> Bound | None:
-    """Return a binding with nothing to do if IF NOT EXISTS is given and the name exists already."""
+    """Return a binding with nothing to do if IF NOT EXISTS is given and the name exists; else None."""
     kinds: dict[type[statements.Statement], str] = {
         statements.CreateStream: "stream",
         statements.CreateTable: "table",

@@ -1,4 +1,4 @@
-"""Bind what has the value of one of several: CASE and functions such as COALESCE; and CAST."""
+"""Bind expressions that choose one of several values: CASE, functions such as COALESCE; and CAST."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _CASTS: dict[str, frozenset[str]] = {
     "BOOLEAN": _FROM_NUMBERS,
     "TIMESTAMP": frozenset({"STRING", "TIMESTAMP"}),
 }
-"""The types that values of each type can become."""
+"""The types to which values of each type can be cast."""
 
 
 def number_type(kind: str) -> str:
-    """Return the type of what is computed of values of a type: BIGINT or DOUBLE for numbers."""
+    """Return the type of a computation on values of a type: BIGINT or DOUBLE for numbers."""
     if kind in WHOLE_NUMBERS:
         return "BIGINT"
     return "DOUBLE" if kind in NUMBERS else "STRING" if kind == "NULL" else kind
 
 
 def alike(nodes: Sequence[Expression], scope: Scope, bind: Bind, what: str) -> list[TypedExpression]:
-    """Return values of which one is taken; they are of one type, or all are numbers.
+    """Bind the values among which an expression chooses; they have one type, or are all numbers.
 
-    A NULL takes the type of the others, and a constant text beside times is a time.
+    A NULL gets the type of the others, and a constant text among times becomes a time.
 
     Raises:
-        BindError: their types differ.
+        BindError: the types differ.
     """
     typed = [bind(node, scope) for node in nodes]
     if any(one.type == "TIMESTAMP" for one in typed):
@@ -66,7 +66,7 @@ def _family(kind: str) -> str:
 
 
 def case(node: Case, scope: Scope, bind: Bind) -> TypedExpression:
-    """Bind a CASE, whose conditions compare with its operand if it has one."""
+    """Bind a CASE; with an operand, its conditions compare with the operand."""
     conditions: list[Expr] = []
     for part in node.conditions:
         asked = part if node.operand is None else Comparison("=", node.operand, part, span=part.span)
@@ -83,7 +83,7 @@ def case(node: Case, scope: Scope, bind: Bind) -> TypedExpression:
 
 
 def cast(node: Cast, scope: Scope, bind: Bind) -> TypedExpression:
-    """Bind a CAST; values that have no counterpart become NULL when it is evaluated."""
+    """Bind a CAST; values that cannot be cast become NULL during evaluation."""
     wanted, operand = type_named(node.type), bind(node.operand, scope)
     kind = number_type(wanted)
     if operand.type == "NULL":
@@ -102,7 +102,7 @@ def cast(node: Cast, scope: Scope, bind: Bind) -> TypedExpression:
 
 
 def as_text(node: Expression, typed: TypedExpression, what: str) -> TypedExpression:
-    """Return any value as text. Raises `BindError` for a duration or a list of terms."""
+    """Convert any value to text. Raises `BindError` for a duration or a list of terms."""
     if typed.type == "NULL":
         return TypedExpression(LiteralExpr(None, "STRING"), "STRING", typed.span)
     if typed.type not in _CASTS:

@@ -1,4 +1,4 @@
-"""Bind expressions and conditions: find columns, check types, convert constants."""
+"""Bind expressions and conditions: resolve columns, check types, convert constants."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def condition(node: Expression, scope: Scope) -> Expr:
     """Return a bound condition.
 
     Raises:
-        BindError: it is not a condition, or its columns and types do not fit.
+        BindError: it is not a condition, or its columns or types are invalid.
     """
     typed = bind(node, scope)
     if typed.type == "NULL":
@@ -82,7 +82,7 @@ def condition(node: Expression, scope: Scope) -> Expr:
 
 
 def conjuncts(node: Expression | None) -> tuple[Expression, ...]:
-    """Return the parts that AND joins at the top of a condition; none of them is an And."""
+    """Return the top-level operands of AND in a condition; none of them is an And."""
     if node is None:
         return ()
     return (
@@ -110,12 +110,12 @@ def _parameter(node: Parameter, scope: Scope) -> TypedExpression:
 
 
 def _placed(node: Parameter, kind: Content) -> TypedExpression:
-    """Return a parameter as a constant of a given type."""
+    """Return a parameter as a constant of the given type."""
     return TypedExpression(LiteralExpr(hole(node, kind), kind), kind, node.span)
 
 
 def _quantity(node: Quantity, scope: Scope) -> TypedExpression:
-    """Bind a quantity; lengths become metres, speeds metres per second."""
+    """Bind a quantity; lengths are converted to metres, speeds to metres per second."""
     del scope
     dimension = UNITS[node.unit].dimension
     if dimension == "duration":
@@ -168,7 +168,7 @@ def _like(node: Like, scope: Scope) -> TypedExpression:
 
 
 def _inside(node: Inside, scope: Scope) -> TypedExpression:
-    """Bind `loc INSIDE r` where the query already has a region, or under OR and NOT."""
+    """Bind `loc INSIDE r` in a query that already has a region, or under OR and NOT."""
     check_location(node)
     if moves(node.region) and scope.no_moving_region:
         raise NotSupportedError(scope.no_moving_region, node.span)
@@ -202,7 +202,7 @@ def _contains(node: Contains, scope: Scope) -> TypedExpression:
 
 
 def has_terms(text: str) -> bool:
-    """Return whether a text has a letter or a digit, and so a term to look for."""
+    """Return whether a text has a letter or a digit, and so contains a term to search for."""
     return any(unicodedata.category(character)[0] in "LN" for character in text)
 
 
@@ -211,7 +211,7 @@ def _star(node: Star, scope: Scope) -> TypedExpression:
 
 
 def _fitting(nodes: list[Expression], scope: Scope) -> list[Expr]:
-    """Return expressions to compare with each other; constants beside the key take its type."""
+    """Bind expressions that are compared with each other; constants compared with the key get its type."""
     key_type = next((kind for node in nodes if (kind := scope.key_type(node))), None)
     typed = [bind(node, scope) if key_type is None else _beside_key(node, key_type, scope) for node in nodes]
     if key_type is None:
@@ -229,7 +229,7 @@ def _fitting(nodes: list[Expression], scope: Scope) -> list[Expr]:
 
 
 def _with_suited_parameters(nodes: list[Expression], typed: list[TypedExpression]) -> list[TypedExpression]:
-    """Give parameters the type that they are compared with; their columns' types may come from few rows."""
+    """Give parameters the type they are compared with; their column's type may be inferred from few rows."""
     others = {part.type for node, part in zip(nodes, typed, strict=True) if not isinstance(node, Parameter)}
     wanted: dict[str, Content] = {
         "FLOAT": "DOUBLE",

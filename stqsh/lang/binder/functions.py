@@ -44,7 +44,7 @@ def call(node: Call, scope: Scope, bind: Bind) -> TypedExpression:
     """Return a bound call; `bind` binds its argument.
 
     Raises:
-        BindError: the call or its argument does not fit.
+        BindError: the call or an argument is invalid.
     """
     if node.name in AGGREGATES:
         return scope.aggregate(node)
@@ -69,9 +69,9 @@ def call(node: Call, scope: Scope, bind: Bind) -> TypedExpression:
 
 
 class NewFunction(NamedTuple):
-    """What CREATE FUNCTION says of a function: the name in capitals, its parameters, and what it returns.
+    """The declaration in CREATE FUNCTION: the name in capitals, the parameters, and the result type.
 
-    `returns` is None where the Python function says it.
+    `returns` is None if the Python function declares it.
     """
 
     name: str
@@ -80,7 +80,7 @@ class NewFunction(NamedTuple):
 
 
 def create_function(statement: CreateFunction, catalogue: CatalogueView) -> NewFunction:
-    """Return what a CREATE FUNCTION says, apart from its code. Raises `BindError`."""
+    """Return the declaration of a CREATE FUNCTION, without its code. Raises `BindError`."""
     given = statement.name
     name = given.text.upper()
     if not name.isidentifier():
@@ -104,12 +104,12 @@ def create_function(statement: CreateFunction, catalogue: CatalogueView) -> NewF
 
 
 def is_function(name: str) -> bool:
-    """Return whether the language has a function of a name in capitals, aggregates included."""
+    """Return whether the language has a function with this name in capitals, including aggregates."""
     return name in AGGREGATES or name in PLACES or name in ("REGION", "CAST", "EXTRACT") or bool(named(name))
 
 
 def _registered(node: Call, function: FunctionSpec, scope: Scope, bind: Bind) -> TypedExpression:
-    """Return a call of a function that a user has registered."""
+    """Bind a call of a user's registered function."""
     typed = [bind(argument, scope) for argument in node.arguments]
     for argument, one in zip(node.arguments, typed, strict=True):
         if one.type in ("DURATION", "NULL", "TOPK"):
@@ -124,7 +124,7 @@ def _registered(node: Call, function: FunctionSpec, scope: Scope, bind: Bind) ->
 def _check_parameters(
     node: Call, parameters: tuple[tuple[str, str], ...], typed: list[TypedExpression]
 ) -> None:
-    """Raise `BindError` unless a call gives what CREATE FUNCTION says that the function takes."""
+    """Raise `BindError` unless a call matches the parameters declared by CREATE FUNCTION."""
     syntax = f"{node.name}({', '.join(name for name, _ in parameters)})"
     if len(typed) != len(parameters):
         takes = f"{len(parameters)} argument{'' if len(parameters) == 1 else 's'}"
@@ -136,7 +136,7 @@ def _check_parameters(
 
 
 def _function(node: Call, function: Function, scope: Scope, bind: Bind) -> TypedExpression:
-    """Return a call of a function of the table."""
+    """Bind a call of a function of the language."""
     _check_number(node, function)
     if function.arguments[0] == "alike":
         typed = alike(node.arguments, scope, bind, node.name)
@@ -162,14 +162,14 @@ def _joint_type(typed: list[TypedExpression]) -> str:
 
 
 def _kinds(node: Call, function: Function) -> tuple[Argument, ...]:
-    """Return what each argument of a call has to be."""
+    """Return the requirement for each argument of a call."""
     if function.repeats:
         return function.arguments * len(node.arguments)
     return function.arguments[: len(node.arguments)]
 
 
 def _check_number(node: Call, function: Function) -> None:
-    """Raise `BindError` unless a call has as many arguments as its function takes."""
+    """Raise `BindError` unless a call has as many arguments as its function accepts."""
     given, most = len(node.arguments), len(function.arguments)
     least = most - function.optional
     if least <= given and (function.repeats or given <= most):
@@ -184,7 +184,7 @@ def _check_number(node: Call, function: Function) -> None:
 def _argument(
     node: Expression, kind: Argument, function: Function, scope: Scope, bind: Bind
 ) -> TypedExpression:
-    """Return an argument of a function as what it has to be; NULL takes the type that fits."""
+    """Bind an argument of a function according to its requirement; NULL gets a suitable type."""
     if kind == "unit":
         return _unit(node, function)
     typed = bind(node, scope)
@@ -207,7 +207,7 @@ def _argument(
 
 
 def _unit(node: Expression, function: Function) -> TypedExpression:
-    """Return the unit of a DATE_TRUNC, which is a constant."""
+    """Return the unit of a DATE_TRUNC, which must be a constant."""
     text = str(node.value).lower() if isinstance(node, Literal) and node.kind == "STRING" else None
     unit = text if text in UNITS else (text or "").removesuffix("s")
     if unit not in UNITS:

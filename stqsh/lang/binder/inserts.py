@@ -25,18 +25,18 @@ _FITTING = {
     "DOUBLE": NUMBERS,
     "FLOAT": NUMBERS,
 }
-"""The types of values that a column of a type takes."""
+"""The types of values that a column of each type accepts."""
 
 
 class BoundInsert(NamedTuple):
-    """The records of INSERT INTO: for each, a value for each column of the stream, in their order."""
+    """The records of INSERT INTO: for each, a value for every column of the stream, in the stream's order."""
 
     stream: StreamSpec
     rows: tuple[tuple[Expr, ...], ...]
 
 
 class _ConstantScope(Scope):
-    """Values have no row, so no name stands for anything."""
+    """A scope without names, because values have no row."""
 
     def column(self, node: Column) -> TypedExpression:
         raise BindError(
@@ -54,7 +54,7 @@ def insert(statement: Insert, catalogue: CatalogueView) -> BoundInsert:
     """Return the bound records.
 
     Raises:
-        BindError: the stream takes none, or a value does not fit its column.
+        BindError: the stream does not accept records, or a value does not fit its column.
     """
     stream = stream_named(statement.stream, catalogue)
     if not isinstance(stream.source, InsertsSourceSpec):
@@ -69,7 +69,7 @@ def insert(statement: Insert, catalogue: CatalogueView) -> BoundInsert:
 
 
 def _places(statement: Insert, stream: StreamSpec) -> list[int]:
-    """Return the place among the stream's columns of each listed one; of all where none are listed."""
+    """Return the index of each listed column among the stream's; all indices if none are listed."""
     names = [name for name, _ in stream.columns]
     if not statement.columns:
         return list(range(len(names)))
@@ -109,7 +109,7 @@ def _record(row: ValueRow, places: list[int], stream: StreamSpec, scope: Scope) 
 
 
 def _value(node: Expression, name: str, kind: str, scope: Scope) -> Expr:
-    """Return a value in the type of its column."""
+    """Return a value converted to the type of its column."""
     if isinstance(node, Literal) and node.kind == "NULL":
         return LiteralExpr(None, kind)
     if kind == "TIMESTAMP" and _is_moment(node):
@@ -135,7 +135,7 @@ def _value(node: Expression, name: str, kind: str, scope: Scope) -> Expr:
 
 
 def check_range(value: object, name: str, kind: str, node: Node) -> None:
-    """Raise `BindError` for a whole number that does not fit its column."""
+    """Raise `BindError` for an integer that exceeds the range of its column."""
     low, high = WHOLE_RANGES.get(kind, (0, 0))
     if kind in WHOLE_RANGES and isinstance(value, int) and not low <= value <= high:
         raise BindError(f"{name} is {a_type(kind)}, and {value} does not fit", node.span)

@@ -1,4 +1,4 @@
-"""Bind FROM: a query's stream, and the tables joined with it on their keys."""
+"""Bind FROM: a query's stream, and the tables joined to it by their keys."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from stqsh.spec.stream import ROW, FileSourceSpec, StreamSpec, TableSpec
 NO_STREAM = StreamSpec(
     name="", kind="event", columns=(), key=ROW, x="", y="", time="", source=FileSourceSpec("")
 )
-"""What a SELECT without FROM asks: a row without columns."""
+"""The relation of a SELECT without FROM: one row without columns."""
 
 
 class FromClause(NamedTuple):
-    """A query's stream with its names, its tables in the order of their joins, and the rest of its WHERE.
+    """A query's stream with its names, its tables in join order, and the rest of its WHERE.
 
-    `conditions` are the parts that AND joins, without the equalities that make the joins.
+    `conditions` are the operands of AND, without the equalities that define the joins.
     """
 
     stream: StreamSpec
@@ -35,7 +35,7 @@ class FromClause(NamedTuple):
 
 
 class _Source(NamedTuple):
-    """A stream or a table in FROM: its names, and once it is known what a column of it stands for."""
+    """A stream or a table in FROM: its names and, once it is joined, what its columns refer to."""
 
     relation: Relation
     spec: StreamSpec | TableSpec
@@ -43,12 +43,12 @@ class _Source(NamedTuple):
     joined: JoinedTable | None = None
 
     def column(self, name: str) -> ColumnExpr | JoinExpr:
-        """Return what a column stands for."""
+        """Return the expression for a column."""
         return ColumnExpr(name) if self.joined is None else self.joined.value(name)
 
 
 class _Equality(NamedTuple):
-    """A join condition, `M.oid = F.oid`: a column of a source that is known, and one of the table."""
+    """A join condition, `M.oid = F.oid`: a column of a joined source, and one of the table to join."""
 
     node: Expression
     source: _Source
@@ -57,7 +57,7 @@ class _Equality(NamedTuple):
 
 
 def from_clause(select: Select, catalogue: CatalogueView) -> FromClause:
-    """Return what a SELECT reads. Raises `BindError` and `NotSupportedError`."""
+    """Return the sources that a SELECT reads. Raises `BindError` and `NotSupportedError`."""
     conditions = conjuncts(select.where)
     if not select.relations:
         return FromClause(NO_STREAM, frozenset(), (), conditions)
@@ -82,9 +82,9 @@ def from_clause(select: Select, catalogue: CatalogueView) -> FromClause:
 def _joined(
     sources: list[_Source], conditions: tuple[Expression, ...]
 ) -> tuple[tuple[JoinedTable, ...], list[Expression]]:
-    """Return the tables in the order in which they can be joined, and the equalities that join them.
+    """Return the tables in an order in which they can be joined, and the equalities that join them.
 
-    A table is joined by its key with a column of the stream, or of a table that is joined before it.
+    A table is joined by its key, which must equal a column of the stream or of a table joined before it.
     """
     known, waiting = sources[:1], sources[1:]
     joined: list[JoinedTable] = []
@@ -112,7 +112,7 @@ def _joined(
 
 
 def _no_join(known: list[_Source], equal: list[tuple[_Source, list[_Equality]]]) -> BindError:
-    """Return the error that no table can be joined with what is known, of those with their equalities."""
+    """Return the error that no remaining table can be joined; `equal` has the equalities of each."""
     for source, some in equal:
         if some:
             message = f"{printed(some[0].of_table)} is not the key of {source.spec.name}"
@@ -192,7 +192,7 @@ def _check_names(sources: list[_Source]) -> None:
 def _equalities(
     table: _Source, known: list[_Source], sources: list[_Source], conditions: tuple[Expression, ...]
 ) -> list[_Equality]:
-    """Return the conditions that a column of what is known equals one of a table."""
+    """Return the conditions by which a column of a joined source equals a column of the table."""
     found = []
     for part in conditions:
         if not isinstance(part, Comparison) or part.operator != "=":
@@ -210,7 +210,7 @@ def _equalities(
 
 
 def _belongs(column: Column, source: _Source, sources: list[_Source]) -> bool:
-    """Return whether a column is of a stream or table; without a qualifier, of no other."""
+    """Return whether a column belongs to a source; if unqualified, it must belong to no other."""
     if column.qualifier is not None:
         return column.qualifier in source.names and column.name in source.spec.types
     others = (one for one in sources if one.relation is not source.relation)

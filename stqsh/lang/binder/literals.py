@@ -14,11 +14,11 @@ from stqsh.units import EXAMPLES, UNITS, microseconds
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 LONGEST_US = 2**62
-"""Durations are shorter: added to any time of the calendar, they fit 64 bits."""
+"""The limit of durations, in µs: added to any time of the calendar, a shorter one fits 64 bits."""
 
 
 def timestamp_us(text: str, span: Span) -> int:
-    """Return an ISO 8601 timestamp as µs since the epoch; it is UTC unless it carries an offset.
+    """Parse an ISO 8601 timestamp into µs since the epoch; it is UTC unless it has an offset.
 
     Raises:
         BindError: the text is not a timestamp.
@@ -35,7 +35,7 @@ def timestamp_us(text: str, span: Span) -> int:
 
 
 def duration_us(value: Quantity, what: str) -> int:
-    """Return a duration in microseconds, greater than 0; `what` names the clause in the error."""
+    """Return a duration in microseconds, greater than 0; errors mention the clause `what`."""
     unit = UNITS[value.unit]
     if unit.dimension != "duration":
         raise BindError(f"{what} must be a duration such as {EXAMPLES['duration']}", value.span)
@@ -47,10 +47,10 @@ def duration_us(value: Quantity, what: str) -> int:
 
 
 def key_value(literal: Literal, key_type: str) -> str | int:
-    """Return a key in the type of its column: 368 is '368' for strings, '368' is 368 for numbers.
+    """Return a key in the type of its column: 368 becomes '368' for strings, '368' becomes 368 for numbers.
 
     Raises:
-        BindError: the column cannot hold it.
+        BindError: the column cannot contain it.
     """
     if key_type == "STRING":
         return str(literal.value)

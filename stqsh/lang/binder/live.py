@@ -1,4 +1,4 @@
-"""Bind the statements that follow what comes: TAIL a query's updates, FOLLOW the records of an object."""
+"""Bind the statements that follow a stream of changes: TAIL a query, FOLLOW an object."""
 
 from __future__ import annotations
 
@@ -43,19 +43,20 @@ from stqsh.spec.stream import StreamSpec
 _NOT_SELECTED = "the query does not select DISTANCE"
 
 _SHOWN = 5
-"""The most streams that a hint names."""
+"""The most streams listed in a hint."""
 
 
 class TailSpec(Struct, frozen=True):
-    """What TAIL follows: a query, the first step, and which of its updates.
+    """The arguments of TAIL: a query, where to begin, and which updates to show.
 
     Attributes:
         from_step: The first step.
-        from_us: The time from which on updates are shown, µs.
-        since_us: How far back they begin, µs. Without any of the three: the current answer and what follows.
+        from_us: The earliest time of updates, µs.
+        since_us: How far back to begin, µs. Without any of the three, TAIL shows the current answer and later
+            updates.
         only: "+", "-", or None for both.
         where: A condition on the updates.
-        limit: The most updates to show.
+        limit: The maximum number of updates.
     """
 
     query: str
@@ -71,8 +72,8 @@ class TailSpec(Struct, frozen=True):
 def tail(statement: Tail, catalogue: CatalogueView) -> TailSpec:
     """Bind TAIL. Raises `BindFault`.
 
-    The condition is over the names of the select list, the columns of the stream and of a joined table,
-    and DISTANCE if the query selects it.
+    The condition may use the names of the select list, the columns of the stream and of joined tables, and
+    DISTANCE if the query selects it.
     """
     query = query_named(statement.name, catalogue)
     where: Expr | None = None
@@ -94,7 +95,7 @@ def tail(statement: Tail, catalogue: CatalogueView) -> TailSpec:
 
 
 def types_selected(query: QuerySpec, span: Span, catalogue: CatalogueView) -> dict[str, str]:
-    """Return the types of the columns that a query selects, by name; `span` is where it is named."""
+    """Return the types of the columns that a query selects, by name; `span` is where the query is named."""
     if query.aggregates is not None:
         return {output.name: output.type for output in query.aggregates.select}
     outputs = _scope(query, Name(query.name, span=span), catalogue).outputs
@@ -122,7 +123,7 @@ def _scope(query: QuerySpec, name: Name, catalogue: CatalogueView) -> Scope:
 def _scope_of_groups(
     aggregates: AggregateSpec, stream: StreamSpec, name: Name, catalogue: CatalogueView
 ) -> Scope:
-    """Return the scope of the rows of an aggregate, which have the select list only."""
+    """Return the scope for the rows of an aggregate query, which have only the select list."""
     outputs = {
         output.name: TypedExpression(ColumnExpr(shown_column(i, output)), output.type, name.span)
         for i, output in enumerate(aggregates.select)
@@ -163,10 +164,10 @@ class BoundFollow(NamedTuple):
 
 
 def follow(statement: Follow, catalogue: CatalogueView) -> BoundFollow:
-    """Return what to follow.
+    """Bind FOLLOW to an object.
 
     Raises:
-        BindError: the stream is unknown or not named, or has no such keys.
+        BindError: the stream is unknown or ambiguous, or its keys have another type.
     """
     stream = _stream_followed(statement, catalogue)
     if stream.is_event:
@@ -187,7 +188,7 @@ def follow(statement: Follow, catalogue: CatalogueView) -> BoundFollow:
 
 
 def _stream_followed(statement: Follow, catalogue: CatalogueView) -> StreamSpec:
-    """Return the stream that is named, else the only one of moving objects."""
+    """Return the named stream, or else the only stream of moving objects."""
     if statement.stream is not None:
         return stream_named(statement.stream, catalogue)
     found = [catalogue.stream(name) for name in catalogue.names("stream")]

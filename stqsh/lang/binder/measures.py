@@ -18,14 +18,14 @@ _SIGNATURES = {"COUNT": "COUNT(*), COUNT(x) or COUNT(DISTINCT x)", "TOPK": "TOPK
 _FUNCTIONS: dict[str, MeasureFunction] = {"SUM": "sum", "AVG": "avg", "MIN": "min", "MAX": "max"}
 _MOST_TERMS = 10_000
 _TERMS = Literal(10, "INTEGER")
-"""The terms of a TOPK that does not say how many, as in STAR's experiments (section 6.1)."""
+"""The number of terms in a TOPK without a number, as in STAR's experiments (section 6.1)."""
 
 
 def bound_measure(node: Call, records: Scope) -> Measure:
-    """Return an aggregate over records.
+    """Bind an aggregate over records.
 
     Raises:
-        BindError: its arguments do not fit.
+        BindError: its arguments are invalid.
     """
     if node.distinct and node.name != "COUNT":
         raise BindError(

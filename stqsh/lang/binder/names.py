@@ -1,4 +1,4 @@
-"""Find names in the catalogue; an unknown name raises an error that suggests a similar one."""
+"""Look up names in the catalogue; the error for an unknown name suggests a similar one."""
 
 from __future__ import annotations
 

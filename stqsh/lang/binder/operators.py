@@ -1,4 +1,4 @@
-"""Bind the operators of arithmetic and of texts."""
+"""Bind arithmetic and text operators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stqsh.lang.types import NUMBERS, WHOLE_NUMBERS, a_type
 from stqsh.spec.expression import ArithmeticExpr, ConcatExpr, LiteralExpr, NegativeExpr
 
 _TEXTUAL = WHOLE_NUMBERS | {"STRING", "BOOLEAN", "NULL"}
-"""The types that || takes; the text of a DOUBLE depends on the system that writes it."""
+"""The types that || accepts; DOUBLE is excluded because its text differs between systems."""
 
 
 def negative(node: Negative, scope: Scope, bind: Bind) -> TypedExpression:
@@ -21,9 +21,9 @@ def negative(node: Negative, scope: Scope, bind: Bind) -> TypedExpression:
 
 
 def arithmetic(node: Arithmetic, scope: Scope, bind: Bind) -> TypedExpression:
-    """Bind `x + y` and similar: whole numbers give a whole number, except with `/`.
+    """Bind `x + y` and similar: integers give an integer, except with `/`.
 
-    `DIV` is the quotient of whole numbers without what stands after the point.
+    `DIV` is the quotient of integers, truncated.
     """
     if is_moment(node, scope):
         raise NotSupportedError(f"times in arithmetic other than in a comparison: {printed(node)}", node.span)
@@ -39,7 +39,7 @@ def arithmetic(node: Arithmetic, scope: Scope, bind: Bind) -> TypedExpression:
 def _operand(
     node: Expression, typed: TypedExpression, wanted: str, of: frozenset[str] = NUMBERS
 ) -> TypedExpression:
-    """Return an operand of one of the types `of`; NULL takes the type that fits."""
+    """Bind an operand of one of the types `of`; NULL gets a suitable type."""
     if typed.type in of:
         return typed
     if typed.type != "NULL":
@@ -49,7 +49,7 @@ def _operand(
 
 
 def concatenation(node: Concatenation, scope: Scope, bind: Bind) -> TypedExpression:
-    """Bind `a || b`, one of which is a STRING, as in PostgreSQL."""
+    """Bind `a || b`, where at least one operand is a STRING, as in PostgreSQL."""
     sides = [(part, bind(part, scope)) for part in (node.left, node.right)]
     for part, typed in sides:
         if typed.type not in _TEXTUAL:
@@ -66,6 +66,6 @@ def concatenation(node: Concatenation, scope: Scope, bind: Bind) -> TypedExpress
 
 
 def described(node: Expression, typed: TypedExpression) -> str:
-    """Return an expression and its type as a clause of an error."""
+    """Describe an expression and its type, for an error."""
     kinds = {"DURATION": "is a duration", "NULL": "is NULL"}
     return f"{printed(node)} {kinds.get(typed.type, f'is {a_type(typed.type)}')}"

@@ -1,7 +1,7 @@
 """Parameters of REGISTER QUERIES: their types, and the holes that they leave in the queries' spec.
 
-A parameter, `:name`, stands for a constant that each row has in the column of that name. The template is
-bound once, with a `Hole` in its spec in place of each such constant.
+A parameter `:name` stands for a constant that each row has in the column of that name. The template is bound
+only once; its spec has a `Hole` in place of each such constant.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ Content = Literal[
     "number", "longitude", "latitude", "length", "count", "terms", "pattern", "member",
     "STRING", "BIGINT", "INT", "DOUBLE", "BOOLEAN", "TIMESTAMP",
 ]  # fmt: skip
-"""What a hole may contain: any value of a type, or a value with further constraints."""
+"""The possible contents of a hole: any value of a type, or a value with further constraints."""
 COLUMN_TYPES: dict[Content, str] = {
     "number": "DOUBLE", "longitude": "DOUBLE", "latitude": "DOUBLE", "length": "DOUBLE", "count": "BIGINT",
     "terms": "STRING", "pattern": "STRING", "member": "STRING", "STRING": "STRING", "BIGINT": "BIGINT",
     "INT": "BIGINT", "DOUBLE": "DOUBLE", "BOOLEAN": "BOOLEAN", "TIMESTAMP": "TIMESTAMP",
 }  # fmt: skip
-"""The column type that each of them requires."""
+"""The column type that each content requires."""
 _TEXT_OR_WHOLE = frozenset({"STRING", "BIGINT", "INT"})
 _NUMBERS = frozenset({"BIGINT", "INT", "DOUBLE", "FLOAT", "STRING"})
-# One bad value turns the whole column into strings, so each row's check decides whether its value fits.
+# One bad value turns the whole column into strings, so each row is checked for whether its value fits.
 _ACCEPTED: dict[Content, frozenset[str]] = {
     **dict.fromkeys(("number", "longitude", "latitude", "length"), _NUMBERS),
     "count": _TEXT_OR_WHOLE,
@@ -48,7 +48,7 @@ _WANTED: dict[Content, str] = {
 Part = TypeVar("Part")
 
 MOST_IN_PATTERN = 10_000
-"""The most characters of a LIKE pattern; regular expressions can be too large to be compiled."""
+"""The maximum length of a LIKE pattern, because large regular expressions cannot be compiled."""
 
 
 HOLE_TAG = "hole"
@@ -56,15 +56,15 @@ HOLE_TAG = "hole"
 
 
 class Hole(msgspec.Struct, frozen=True, tag_field=HOLE_TAG, tag=True):
-    """A place in a spec that each query fills with its own value.
+    """A place in a spec for which each query has its own value.
 
     Attributes:
-        column: The column that holds the value.
-        content: What the value must be.
+        column: The column with the values.
+        content: The requirement for a value.
         offset_us: A duration to add to a time.
-        constant: The value where all queries share it: a corner of a rectangle, whose order is only known
-            beside the other corner.
-        members: The names that a "member" may have.
+        constant: The value if all queries share it: a corner of a rectangle, which can only be ordered once
+            the other corner is known.
+        members: The allowed names for the content "member".
     """
 
     column: str
@@ -75,10 +75,10 @@ class Hole(msgspec.Struct, frozen=True, tag_field=HOLE_TAG, tag=True):
 
 
 def hole(parameter: Parameter, content: Content, **more: Any) -> Any:
-    """Return the hole that a parameter leaves in place of a value.
+    """Return the hole that replaces the value of a parameter.
 
     Raises:
-        BindError: the statement has no rows to take values from, or the column's type does not fit.
+        BindError: the statement has no rows that provide values, or the column's type does not fit.
     """
     if parameter.type is None:
         raise BindError(
@@ -95,10 +95,10 @@ def hole(parameter: Parameter, content: Content, **more: Any) -> Any:
 
 
 def typed(part: Part, columns: Mapping[str, str]) -> Part:
-    """Return a part of a statement with the type of each of its parameters.
+    """Return a part of a statement with the types of its parameters filled in.
 
     Raises:
-        BindError: a parameter names no column.
+        BindError: there is no column for a parameter.
     """
     if isinstance(part, Parameter):
         if part.name not in columns:

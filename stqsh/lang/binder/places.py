@@ -1,4 +1,4 @@
-"""Bind the functions of places, such as ST_DISTANCE: a place is the location, or ST_POINT(x, y)."""
+"""Bind functions on places, such as ST_DISTANCE: a place is the location, or ST_POINT(x, y)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from stqsh.spec.expression import CompareExpr, Expr, FunctionExpr
 from stqsh.spec.functions import PLACES
 
 LOCATIONS = frozenset({"loc", "location"})
-"""The names of the stream's location, in lower case."""
+"""The names for the stream's location, in lower case."""
 SAY_PLACES = "say which: FROM 'file' (x => 'easting', y => 'northing')"
-"""What to do about rows of a file whose places are not known."""
+"""The hint for rows of a file whose places are not declared."""
 _TAKES = {"ST_X": 1, "ST_Y": 1, "ST_DISTANCE": 2, "ST_DWITHIN": 3}
 
 
@@ -26,10 +26,10 @@ class _Place(NamedTuple):
 
 
 def place_function(node: Call, scope: Scope, bind: Bind) -> TypedExpression:
-    """Return a call of a function of places.
+    """Bind a call of a function on places.
 
     Raises:
-        BindError: its arguments do not fit.
+        BindError: its arguments are invalid.
     """
     if node.name == "ST_POINT":
         raise BindError(

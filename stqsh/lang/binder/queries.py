@@ -102,7 +102,7 @@ from stqsh.spec.stream import StreamSpec
 
 _LOCATION = Column("loc")
 _OF_PLACES = (InsideExpr, InsideEachExpr, RegionOfExpr, DistanceToExpr)
-"""Expressions that read a record's place."""
+"""Expressions that use a record's place."""
 
 
 _BY_TIME = {FIRST.name, REFRESHED_FIRST.name, REFRESHED_NEAREST_FIRST.name}
@@ -110,13 +110,13 @@ _BY_TIME = {FIRST.name, REFRESHED_FIRST.name, REFRESHED_NEAREST_FIRST.name}
 
 
 class AnalysedSelect(msgspec.Struct, frozen=True):
-    """A SELECT to answer once, with the time of each operator."""
+    """A SELECT to answer once, measuring the time of each operator."""
 
     spec: SnapshotSpec
 
 
 class Explained(msgspec.Struct, frozen=True):
-    """A registered query to explain, and whether its measured cost is wanted too."""
+    """A registered query to explain, and whether to include its measured cost."""
 
     query: QuerySpec
     analyze: bool
@@ -170,10 +170,10 @@ def _registered(
 
 
 def _timed(spec: QuerySpec, place: Span) -> QuerySpec:
-    """Return a query with `changes` that looks at its members in each step if they show what reads NOW.
+    """Make a query with `changes` evaluate its members in each step if its select list reads NOW.
 
     Raises:
-        NotSupportedError: it is not known how to follow that.
+        NotSupportedError: such changes cannot be tracked for this query.
     """
     if spec.aggregates is not None or not any(has_node(one.value, NowExpr) for one in spec.select):
         return spec
@@ -192,7 +192,7 @@ def _timed(spec: QuerySpec, place: Span) -> QuerySpec:
 
 
 def _check_stream(stream: StreamSpec | None, options: QueryOptions, place: Span, *, adds_up: bool) -> None:
-    """Raise for SINCE NOW and dwell where a query's stream does not suit them."""
+    """Raise an error if the query's stream does not allow its SINCE NOW or dwell."""
     assert stream is not None, "the SELECT is bound"
     if options.since_now and not stream.is_event:
         raise BindError(f"SINCE NOW is for event streams; {stream.name} is a moving stream", place)
@@ -205,7 +205,7 @@ def _check_stream(stream: StreamSpec | None, options: QueryOptions, place: Span,
 
 
 def _strays(region: BoundRegion, columns: Iterable[SelectColumn | OrderColumn]) -> bool:
-    """Return whether columns have distances that change though no member reports."""
+    """Return whether columns contain distances that change even if no member reports."""
     far = any(has_node(column.value, DistanceExpr) for column in columns)
     return far and isinstance(region, MovingCircleSpec)
 
@@ -230,7 +230,7 @@ def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
         limit = MOST_MEMBERS if select.limit is None else select.limit
         return _refreshed(spec, FirstSpec(order, limit, sync_us=sync_us, window_us=window_us))
     if select.limit is None:
-        return spec  # the same rows in any order, as updates come in that of keys
+        return spec  # any order gives the same rows, because updates are sent in the order of keys
     if select.nearest is not None:
         return _nearest_of_nearest(spec, select, order)
     return _limited(spec, FirstSpec(order, min(select.limit, MOST_MEMBERS)))
@@ -248,10 +248,10 @@ def _limited(spec: QuerySpec, first: FirstSpec) -> QuerySpec:
 
 
 def _refreshed(spec: QuerySpec, first: FirstSpec) -> QuerySpec:
-    """Return a query whose rows are looked at again and again: at refreshes, or in each step.
+    """Return a query whose rows are evaluated repeatedly: at refreshes, or in each step.
 
-    Without an order the nearest are those by distance. Members of a region come in any order unless there is
-    a LIMIT.
+    Nearest neighbours are ordered by distance unless another order is given. Members of a region are in no
+    particular order unless there is a LIMIT.
     """
     is_nearest = spec.region.is_nearest
     order = first.order or ((OrderColumn(DistanceExpr(), False),) if is_nearest else ())
@@ -264,7 +264,7 @@ def _refreshed(spec: QuerySpec, first: FirstSpec) -> QuerySpec:
 
 
 def _with_distances(spec: QuerySpec, first: FirstSpec) -> tuple[QuerySpec, FirstSpec]:
-    """Return a query with LIMIT whose DISTANCE is that from its fixed centre."""
+    """Replace DISTANCE in a query with LIMIT by the distance from its fixed centre."""
     region = spec.region
     assert isinstance(region, CircleSpec), "other regions have no fixed centre"
     if isinstance(region.x, Hole) or isinstance(region.y, Hole):
@@ -280,10 +280,9 @@ def _with_distances(spec: QuerySpec, first: FirstSpec) -> tuple[QuerySpec, First
 
 
 def _nearest_of_nearest(spec: QuerySpec, select: Select, order: tuple[OrderColumn, ...]) -> QuerySpec:
-    """Return NEAREST k with LIMIT n: without another order the n nearest of them, as rows come by distance.
+    """Return a NEAREST k with LIMIT n; by default the n nearest, because rows are ordered by distance.
 
-    Raises:
-    Where that order depends on NOW, it is found again in each step.
+    If the order depends on NOW, it is computed again in each step.
     """
     region, limit, by_distance = spec.region, select.limit, (OrderColumn(DistanceExpr(), False),)
     assert isinstance(region, NearestSpec) and limit is not None
@@ -297,7 +296,7 @@ def _nearest_of_nearest(spec: QuerySpec, select: Select, order: tuple[OrderColum
 
 
 def _check_forgotten(select: Select, spec: QuerySpec) -> None:
-    """Raise `BindError` for a query that needs more than one event at a time, where none is kept."""
+    """Raise `BindError` if a query on a stream that keeps no events needs several events at a time."""
     name, reason = select.relations[0], f"{spec.stream} keeps no events (KEEP NONE)"
     if is_aggregated(select):
         raise BindError(f"{reason}, so there is nothing to aggregate", name.span)
@@ -325,11 +324,11 @@ def _kind_of_aggregates(spec: AggregateSpec) -> QueryKindEntry:
 
 
 def _each_step(spec: AggregateSpec, region: BoundRegion) -> AggregateSpec:
-    """Return what a continuous query computes, and whether it has to do so again in each step.
+    """Return the aggregates of a continuous query, marked if they have to be computed in each step.
 
-    As time passes, what reads NOW changes, and the distances of all members from a moving centre, not only
-    those of members that report; those of the nearest are followed. At a refresh all members are looked at
-    anyway.
+    As time passes, expressions with NOW change, and so do the distances of all members from a moving centre,
+    even of members that do not report; those of nearest neighbours are tracked. A refresh evaluates all
+    members anyway.
     """
     reads_now = any(has_node(expr, NowExpr) for expr in spec.over_records)
     moves = isinstance(region, MovingCircleSpec)
@@ -346,7 +345,7 @@ def snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
 
 
 def _check_places(spec: SnapshotSpec, select: Select, catalogue: CatalogueView) -> None:
-    """Raise `BindError` for a query by places of a file that has none."""
+    """Raise `BindError` if a query uses places of a file that has none."""
     stream = catalogue.stream(spec.stream)
     if stream is None or stream.x:
         return
@@ -407,14 +406,14 @@ def _snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
 
 
 def _counts_only(select: Select) -> bool:
-    """Return whether a query is a COUNT(*) of objects and nothing more, which needs no look at them."""
+    """Return whether a query is only a COUNT(*) of objects, which can be answered without reading them."""
     clauses = (select.group_by, select.having, select.order_by, select.window, select.sync)
     more = any(clauses) or select.limit is not None
     return counts(select) and not more
 
 
 def explained(statement: Explain, catalogue: CatalogueView) -> Explained | AnalysedSelect | SnapshotSpec:
-    """Return what an EXPLAIN explains; for a SELECT, its spec as a snapshot."""
+    """Return the object of an EXPLAIN; for a SELECT, its spec as a snapshot."""
     if statement.query is not None:
         return Explained(query_named(statement.query, catalogue), statement.analyze)
     assert statement.select is not None
@@ -459,7 +458,7 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
 
 
 def _without_focal_objects(conditions: list[Expr], stream: StreamSpec) -> list[Expr]:
-    """Return conditions that leave out the focal objects of moving regions, wherever these stand."""
+    """Return conditions that exclude the focal objects of moving regions, wherever these occur."""
     regions = [node.region for part in conditions for node in find_nodes(part, InsideExpr)]
     keys = dict.fromkeys(region.focal for region in regions if isinstance(region, MOVING))
     column = ColumnExpr(stream.key)
@@ -467,10 +466,10 @@ def _without_focal_objects(conditions: list[Expr], stream: StreamSpec) -> list[E
 
 
 def _placed(select: Select, source: FromClause) -> tuple[list[Expression], Region | None]:
-    """Return the remaining conditions, and the query's region, taken out of them.
+    """Return the query's region and the remaining conditions.
 
-    A moving region comes first, because an index holds it; then that of the INSIDE clause; then the first
-    `loc INSIDE …` that AND joins. Beside NEAREST, all of them are conditions.
+    The region is, in this order of preference: a moving region, because indexes hold those; the region of the
+    INSIDE clause; the region of the first top-level `loc INSIDE …`. With NEAREST, all of them are conditions.
     """
     conditions = list(source.conditions)
     if select.region is not None:
@@ -489,7 +488,7 @@ def _listed(outputs: Outputs) -> tuple[SelectColumn, ...]:
 
 
 def _lookup(bound: Expr | None, key: str) -> Key | None:
-    """Return the constant that the key must equal, if a condition joined by AND says so."""
+    """Return the constant to which a top-level condition sets the key equal, if there is one."""
     for part in conjuncts(bound):
         match part:
             case CompareExpr("=", ColumnExpr(column), LiteralExpr(str() | int() as value)) | CompareExpr(
@@ -500,7 +499,7 @@ def _lookup(bound: Expr | None, key: str) -> Key | None:
 
 
 def _ordering(select: Select, scope: Scope, outputs: Outputs) -> tuple[OrderColumn, ...]:
-    """Return the columns of ORDER BY, where names of the select list come first."""
+    """Return the columns of ORDER BY; names of the select list take precedence."""
     return ordering(select.order_by, dataclasses.replace(scope, outputs=outputs)) if select.order_by else ()
 
 

@@ -15,16 +15,16 @@ OPTIONS = ("changes", "dwell", "error", "kind", "min_accuracy")
 def query_options(
     query: RegisterQuery | RegisterQueries, kind: str, aggregates: AggregateSpec | None = None
 ) -> tuple[str, QueryOptions]:
-    """Return the query's kind, which is `kind` unless an option names another, and the given options.
+    """Return the query's kind (`kind` unless an option names another), and the given options.
 
     Args:
         query: The statement.
-        kind: The kind of the query by its SELECT.
-        aggregates: What it computes.
+        kind: The kind of the query according to its SELECT.
+        aggregates: Its aggregates.
 
     Raises:
-        BindError: an option does not exist, or its value does not fit.
-        NotSupportedError: the option is not built yet.
+        BindError: an option does not exist, or its value is invalid.
+        NotSupportedError: the option is not implemented yet.
     """
     given = dict(query.options)
     for name, value in query.options:

@@ -1,4 +1,4 @@
-"""Bind regions and places, from what the user wrote to the specs of the control log."""
+"""Bind regions and places: convert them from the user's notation to the specs of the control log."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from stqsh.spec.stream import FileSourceSpec, StreamSpec
 from stqsh.units import EXAMPLES, UNITS, metres
 
 _PLANE = StreamSpec(name="", columns=(), key="", x="", y="", time="", planar=True, source=FileSourceSpec(""))
-"""A stream over which every fixed region makes sense."""
+"""A stream over which every fixed region is valid."""
 POLE, ANTIMERIDIAN = 90.0, 180.0
 _TURN = 2 * ANTIMERIDIAN
 _FEWEST_CORNERS = 3
@@ -61,13 +61,13 @@ def moves(region: Region) -> bool:
 
 
 def bound_region(region: Region, stream: StreamSpec, catalogue: CatalogueView) -> BoundRegion:
-    """Return a region of a query over a stream; raise `BindError` if it makes no sense there."""
+    """Bind the region of a query over a stream; raise `BindError` if it is invalid there."""
     bound: BoundRegion = _BINDERS[type(region)](region, stream, catalogue)
     return bound
 
 
 class Parts(NamedTuple):
-    """The parts of a region that reaches over the 180th meridian, and the latitudes that enclose them."""
+    """The parts of a region that crosses the 180th meridian, and its southern and northern limits."""
 
     regions: tuple[RectangleSpec | PolygonSpec, ...]
     south: float
@@ -75,7 +75,7 @@ class Parts(NamedTuple):
 
 
 def over_meridian(region: BoundRegion, stream: StreamSpec, catalogue: CatalogueView) -> Parts | None:
-    """Return the parts of a region that reaches over the 180th meridian; None for other regions."""
+    """Return the parts of a region that crosses the 180th meridian; None for other regions."""
     if stream.planar:
         return None
     if isinstance(region, RectangleSpec):
@@ -92,9 +92,10 @@ def over_meridian(region: BoundRegion, stream: StreamSpec, catalogue: CatalogueV
 
 
 def go_on(spec: QuerySpec, stream: StreamSpec, catalogue: CatalogueView) -> QuerySpec:
-    """Return a query whose regions go on beyond the 180th meridian.
+    """Return a query whose regions continue across the 180th meridian.
 
-    Its own is a box and a condition on the parts; one in its condition is its parts.
+    The query's own region is replaced by a box and a condition on the parts; one in its condition, by its
+    parts.
     """
 
     def in_parts(node: Expr) -> Expr | None:
@@ -112,7 +113,7 @@ def go_on(spec: QuerySpec, stream: StreamSpec, catalogue: CatalogueView) -> Quer
 
 
 def members_beyond(spec: QuerySpec, catalogue: CatalogueView) -> dict[Hole, frozenset[str]]:
-    """Return for each parameter that names a region of a set the names of those over the 180th meridian."""
+    """For each parameter that names a member of a set, return the members that cross the 180th meridian."""
     found: dict[Hole, frozenset[str]] = {}
     for region in (spec.region, *(node.region for node in find_nodes(spec.condition, InsideExpr))):
         if isinstance(region, NamedRegionSpec) and isinstance(region.member, Hole):
@@ -123,7 +124,7 @@ def members_beyond(spec: QuerySpec, catalogue: CatalogueView) -> dict[Hole, froz
 
 
 def is_inside(parts: tuple[BoundRegion, ...]) -> Expr:
-    """Return whether a place is in one of the parts of a region."""
+    """Return the condition that a place is in one of the parts of a region."""
     inside = tuple(InsideExpr(part) for part in parts)
     return inside[0] if len(inside) == 1 else OrExpr(inside)
 
@@ -142,9 +143,9 @@ def _rectangle_over_meridian(region: RectangleSpec) -> Parts | None:
 
 
 def _polygons_over_meridian(polygons: list[PolygonSpec]) -> Parts | None:
-    """Return all polygons, each as often as a turn of the earth brings it between -180 and 180.
+    """Return each polygon once for every turn of the globe by which it overlaps -180 to 180.
 
-    They are not cut at the meridian: places are only on this side of it.
+    They need not be cut at the meridian, because all places are between -180 and 180.
     """
     corners = [corner for polygon in polygons for ring in polygon.rings for corner in ring]
     if max(abs(x) for x, _ in corners) <= ANTIMERIDIAN:
@@ -163,7 +164,7 @@ def _turned(polygon: PolygonSpec, by: float) -> PolygonSpec:
 
 
 def _turns(west: float, east: float) -> list[float]:
-    """Return by how many degrees to turn what is between two longitudes, so that it meets -180 to 180."""
+    """Return the angles by which a range of longitudes must be turned to overlap -180 to 180."""
     first = math.floor((west + ANTIMERIDIAN) / _TURN) - 1  # 180 is the same meridian as -180
     last = math.floor((east + ANTIMERIDIAN) / _TURN)
     turns = [turns * _TURN for turns in range(first, last + 1)]
@@ -180,7 +181,7 @@ def fixed_region(region: Region, catalogue: CatalogueView) -> BoundRegion:
 
 
 def bound_nearest(nearest: Nearest, stream: StreamSpec) -> NearestSpec:
-    """Bind `NEAREST k TO place` over a stream; raise `BindError` if it makes no sense there."""
+    """Bind `NEAREST k TO place` over a stream; raise `BindError` if it is invalid there."""
     k = hole(nearest.k, "count") if isinstance(nearest.k, Parameter) else cast(int, nearest.k.value)
     if not isinstance(k, Hole) and not 1 <= k <= MOST_NEIGHBOURS:
         wanted = "at least 1" if k < 1 else f"at most {MOST_NEIGHBOURS}"
@@ -203,7 +204,7 @@ def _rectangle(region: Rectangle, stream: StreamSpec, _: CatalogueView) -> Recta
 
 
 def _in_order(ends: list[Any], content: Content = "number") -> list[Any]:
-    """Return the ends of a side, the lower one first; if one of them is a hole, both are."""
+    """Return the two ends of a side, the lower one first; if one is a hole, both become holes."""
     if not any(isinstance(end, Hole) for end in ends):
         return sorted(ends)
     return [end if isinstance(end, Hole) else Hole("", content, constant=end) for end in ends]
@@ -262,7 +263,7 @@ def _named(region: NamedRegion, stream: StreamSpec, catalogue: CatalogueView) ->
 
 
 def _member(area: str, member: str) -> str:
-    """Return a member of a set of regions as users write it."""
+    """Return a member of a set of regions in the user's notation."""
     return f"{identifier(area)}[{quoted(member)}]"
 
 
@@ -308,7 +309,7 @@ def _length(value: Expression) -> float:
 
 
 _FARTHEST_LON = 36_000.0
-"""A region is cut at each turn of the globe that it reaches over, so there must not be too many."""
+"""The most turns of the globe over which a region may extend, because it is cut at each of them."""
 
 
 def _check_latitudes(

@@ -1,4 +1,4 @@
-"""Resolve names in conditions and select lists to columns of a stream or of a joined table."""
+"""Resolve names in conditions and select lists to columns of a stream or of joined tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOT_IN_WHERE = "DISTANCE cannot be tested in WHERE"
 
 
 class TypedExpression(NamedTuple):
-    """A bound expression, its type, and its place; here `NULL` and `DURATION` are types as well."""
+    """A bound expression, its type, and its position; here `NULL` and `DURATION` also count as types."""
 
     expr: Expr
     type: str
@@ -30,12 +30,12 @@ class TypedExpression(NamedTuple):
 
 _AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX")
 Bind: TypeAlias = "Callable[[Expression, Scope], TypedExpression]"
-"""Binds an expression; modules that stand below `conditions` are given it."""
+"""Binds an expression; modules below `conditions` get it as an argument."""
 
 
 @dataclass(frozen=True)
 class JoinedTable:
-    """A table joined on its key, which equals `by`: a column of the stream or of a table before it."""
+    """A table joined by its key, which equals `by`: a column of the stream or of a table before it."""
 
     table: TableSpec
     by: ColumnExpr | JoinExpr
@@ -52,7 +52,7 @@ class JoinedTable:
 
     @property
     def column(self) -> str | JoinExpr:
-        """The column that the key equals, as `JoinExpr` has it."""
+        """The column to which the key is equal, in the form that `JoinExpr` needs."""
         return self.by.name if isinstance(self.by, ColumnExpr) else self.by
 
 
@@ -65,10 +65,10 @@ class Scope:
         qualifiers: The names of the stream.
         catalogue: The catalogue, for regions.
         joined: The tables joined with the stream, in order.
-        outputs: Further names: those of a query's select list, in TAIL and ORDER BY.
-        no_distance: Why DISTANCE has no value; None if it has one.
-        no_aggregate: Why there can be no aggregate.
-        no_moving_region: What no region can be here that moves; empty in WHERE, where one can.
+        outputs: Additional names: those of a query's select list, in TAIL and ORDER BY.
+        no_distance: The reason why DISTANCE has no value; None if it has one.
+        no_aggregate: The reason why aggregates are not allowed.
+        no_moving_region: The text of the error for a moving region; empty in WHERE, where one is allowed.
         columns: The stream's columns and their types.
     """
 
@@ -86,10 +86,10 @@ class Scope:
         object.__setattr__(self, "columns", self.stream.types)
 
     def column(self, node: Column) -> TypedExpression:
-        """Return what a name stands for.
+        """Return the expression to which a name refers.
 
         `time` means the TIME column, and DISTANCE the distance from the query's centre, unless a column has
-        that name. Raises `BindError` if the name stands for nothing, or for more than one thing.
+        that name. Raises `BindError` if the name is unknown or ambiguous.
         """
         found = self._found(node)
         if found is None:
@@ -97,21 +97,21 @@ class Scope:
         return found if found.span == node.span else found._replace(span=node.span)
 
     def find(self, node: Column) -> TypedExpression | None:
-        """Return what a name stands for, None if nothing; raise `BindError` if more than one thing."""
+        """Return the expression to which a name refers, None if unknown; raise `BindError` if ambiguous."""
         return self._found(node)
 
     def replaced(self, node: Expression) -> TypedExpression | None:
-        """Return what a node stands for as a whole, None if its parts are to be bound."""
+        """Return the replacement for a node as a whole, None if its parts have to be bound."""
         del node
         return None
 
     def aggregate(self, node: Call) -> TypedExpression:
-        """Return the value of an aggregate; raise `BindError` where there can be none."""
+        """Return the value of an aggregate; raise `BindError` if aggregates are not allowed."""
         hint = "HAVING tests aggregates" if self.no_aggregate == NO_AGGREGATE_IN_WHERE else None
         raise BindError(self.no_aggregate, node.span, hint=hint)
 
     def key_type(self, node: object) -> str | None:
-        """Return the type of the stream's or the table's key if a node is that column, else None."""
+        """Return the type of the stream's or a table's key if a node is that column, else None."""
         found = self._found(node) if isinstance(node, Column) else None
         if found is None:
             return None
@@ -132,7 +132,7 @@ class Scope:
         if len(of_tables) + (of_stream is not None) > 1:
             raise _ambiguous(self, node, of_stream, of_tables)
         of_table = next(iter(of_tables.values()), None)
-        # In ORDER BY and TAIL, names of the select list come first if they rename something.
+        # In ORDER BY and TAIL, names of the select list take precedence if they rename something.
         named = self.outputs.get(node.name)
         return named or of_stream or of_table or self._special(node)
 
@@ -157,9 +157,9 @@ class Scope:
         return None if kind is None else TypedExpression(ColumnExpr(node.name), kind, node.span)
 
     def _of_tables(self, node: Column, of_stream: TypedExpression | None) -> dict[str, TypedExpression]:
-        """Return what a name may mean in the joined tables, by their names.
+        """Return the columns of joined tables to which a name may refer, by table.
 
-        A key is left out that a join makes equal to another of these columns: either may be meant.
+        A key that a join makes equal to another of these columns is omitted, because either may be meant.
         """
         found = {one.table.name: (one, typed) for one in self.joined if (typed := _of_table(one, node))}
         exprs = [typed.expr for _, typed in found.values()] + ([of_stream.expr] if of_stream else [])
@@ -181,7 +181,7 @@ class Scope:
 
 
 def names_of(spec: StreamSpec | TableSpec, alias: str | None) -> frozenset[str]:
-    """Return the qualifiers of a stream or table: its name, and its alias if it has one."""
+    """Return the qualifiers of a stream or table: its alias if it has one, and its name."""
     return frozenset({spec.name} | ({alias} if alias else set()))
 
 
@@ -200,13 +200,13 @@ def _ambiguous(
 
 
 def _unknown(scope: Scope, node: Column) -> BindError:
-    if not scope.stream.name:  # there is no FROM
+    if not scope.stream.name:  # a SELECT without FROM
         text = f"a text takes single quotes: {quoted(node.name)}"
         return BindError(f"there is no FROM, so there is no column {node.name!r}", node.span, hint=text)
     owner = next((joined for joined in scope.joined if node.qualifier in joined.qualifiers), None)
     if owner is not None:
         who, columns = f"table {owner.table.name}", list(owner.columns)
-    elif not scope.columns:  # of rows that are no records
+    elif not scope.columns:  # rows that are not records
         who, columns = "the select list", list(scope.outputs)
     else:
         who, columns = f"stream {scope.stream.name}", list(scope.columns)

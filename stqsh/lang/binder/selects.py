@@ -19,9 +19,9 @@ Outputs = dict[str, TypedExpression]
 
 
 def select_list(items: tuple[SelectItem, ...], scope: Scope) -> Outputs:
-    """Return the columns of a select list, with `*` written out. Raises `BindError`.
+    """Return the columns of a select list, with `*` expanded. Raises `BindError`.
 
-    A call without AS has the name of its function, with a number where the name is taken: `count_1`.
+    A call without AS is named after its function, with a number if the name is taken: `count_1`.
     """
     outputs: Outputs = {}
     aliases = {item.alias for item in items}
@@ -39,7 +39,7 @@ def select_list(items: tuple[SelectItem, ...], scope: Scope) -> Outputs:
 
 
 def _numbered(call: Outputs, taken: Collection[str | None]) -> Outputs:
-    """Return a column, with a number after its name if that is taken."""
+    """Return a column, with a number appended to its name if that is taken."""
     [(name, typed)] = call.items()
     names = chain([name], (f"{name}_{number}" for number in count(1)))
     return {next(free for free in names if free not in taken): typed}
@@ -104,10 +104,10 @@ def _of_table(own: Outputs, joined: JoinedTable, star: Star) -> Outputs:
 
 
 def place_in_list(number: Literal, size: int, clause: str) -> int:
-    """Return the index of the column of a select list that a clause names by its number, from 1.
+    """Return the index of the column in a select list to which a clause refers by its number, from 1.
 
     Raises:
-        BindError: it is not a whole number, or there are fewer columns.
+        BindError: the number is not an integer, or there are fewer columns.
     """
     if number.kind != "INTEGER":
         raise BindError(f"{clause} takes columns and expressions, not constants", number.span)

@@ -1,6 +1,6 @@
 """Bind comparisons of times: columns, constants and NOW, with durations added or subtracted.
 
-Durations always end up on the right: `ts + 1 min > NOW` binds as `ts > NOW - 1 min`.
+Durations are always moved to the right: `ts + 1 min > NOW` is bound as `ts > NOW - 1 min`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Moment(NamedTuple):
 
     @property
     def is_of_row(self) -> bool:
-        """Whether the base is a column, or computed of some; neither a constant nor NOW."""
+        """Whether the base is a column or computed from columns, not a constant or NOW."""
         return not isinstance(self.base, LiteralExpr | NowExpr)
 
 
@@ -68,7 +68,7 @@ def mentions_now(node: Expression) -> bool:
 def is_moment(node: Expression, scope: Scope) -> bool:
     """Return whether an expression is a time: NOW, a TIMESTAMP column or function, perhaps with a duration.
 
-    It is not bound for that, which would take long where many are nested.
+    The expression is not bound for this test, because that would be slow for deeply nested expressions.
     """
     if isinstance(node, Arithmetic):
         return is_moment(node.left, scope) or is_moment(node.right, scope)
@@ -76,7 +76,7 @@ def is_moment(node: Expression, scope: Scope) -> bool:
 
 
 def _computes_time(node: Expression, scope: Scope) -> bool:
-    """Return whether an expression is a function, a CAST or a CASE that gives a time."""
+    """Return whether an expression is a function, a CAST or a CASE whose result is a time."""
     match node:
         case Cast(_, kind):
             return ALIASES.get(kind.text.upper(), kind.text.upper()) == "TIMESTAMP"
@@ -93,7 +93,7 @@ def _computes_time(node: Expression, scope: Scope) -> bool:
 
 
 def compare_moments(operator: str, left: Expression, right: Expression, scope: Scope, bind: Bind) -> Expr:
-    """Return a comparison in which at least one side is a time; `bind` binds a function."""
+    """Bind a comparison in which at least one side is a time; `bind` binds functions."""
     a, b = _moment(left, scope, bind), _moment(right, scope, bind)
     if not a.is_of_row and b.is_of_row:
         a, b, operator = b, a, FLIPPED[operator]
@@ -105,10 +105,10 @@ def compare_moments(operator: str, left: Expression, right: Expression, scope: S
 
 
 def moment(node: Expression, scope: Scope) -> Expr:
-    """Return a time without a column: a constant or NOW, plus or minus a duration.
+    """Bind a time without a column: a constant or NOW, plus or minus a duration.
 
     Raises:
-        BindError: it is none.
+        BindError: the expression is something else.
     """
     try:
         found = _moment(node, scope, None)
@@ -144,7 +144,7 @@ def after(node: After, scope: Scope, bind: Bind) -> Expr:
 
 
 def _shifted(moment: Moment, offset_us: int) -> Expr:
-    if abs(offset_us) >= LONGEST_US:  # each duration fits 64 bits, their sum need not
+    if abs(offset_us) >= LONGEST_US:  # each duration fits 64 bits, but their sum may not
         raise BindError("the durations are too long together", moment.span)
     if isinstance(moment.base, LiteralExpr):
         us: Any = moment.base.value

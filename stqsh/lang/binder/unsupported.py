@@ -1,7 +1,7 @@
 """Parts of the language that stqsh does not support yet: one small function for each, in order.
 
-Each function returns the error, or None if the statement does not use that part. A function is removed when
-its part is built.
+Each function returns the error, or None if the statement does not use that part. A function is removed once
+its part is implemented.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def check(rules: tuple[Rule, ...], node: object) -> None:
 
 
 def counts(select: statements.Select) -> bool:
-    """Return whether a select list is a lone COUNT(*)."""
+    """Return whether a select list consists only of COUNT(*)."""
     call = select.items[0].expression
     if len(select.items) > 1 or not isinstance(call, Call) or call.name != "COUNT" or call.distinct:
         return False

@@ -1,7 +1,7 @@
-"""Views: a SELECT from a view is the SELECT from the view's own stream that it means.
+"""Expand views: turn a SELECT from a view into the equivalent SELECT from the view's own stream.
 
-The columns of the view are replaced by what they stand for, and conditions are joined. So a query over a view
-is like any other, continuous or not, and knows nothing of the view once it is bound.
+The view's columns are replaced by their definitions, and the conditions are combined by AND. A query over a
+view is therefore like any other query, continuous or not, and is independent of the view once it is bound.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _KEPT = 64
 _LOCATION = Column("loc")
 
 Columns = Mapping[str, Expression]
-"""What each column of a view stands for, over the view's own stream."""
+"""The definition of each column of a view, over the view's own stream."""
 
 
 def create_view(statement: CreateView, catalogue: CatalogueView) -> ViewSpec:
-    """Return the spec of a view; whether its SELECT can be answered is for the caller to check.
+    """Return the spec of a view; the caller has to check whether its SELECT can be answered.
 
     Raises:
-        BindError: the name is in use, or its columns cannot be told apart.
+        BindError: the name is in use, or two of its columns have the same name.
     """
     check_free(statement.name, catalogue)
     select = statement.select
@@ -54,11 +54,11 @@ def view_columns(view: ViewSpec, catalogue: CatalogueView) -> tuple[str, ...]:
 
 
 def expanded(select: Select, catalogue: CatalogueView) -> Select:
-    """Return a SELECT over streams and tables; one over a view as what it means.
+    """Return the equivalent SELECT over streams and tables; one that uses no view is not changed.
 
     Raises:
         BindError: the view has no such column.
-        NotSupportedError: there is no single SELECT that means the same.
+        NotSupportedError: there is no single equivalent SELECT.
     """
     views = [one for one in select.relations if _view(one, catalogue) is not None]
     if not views:
@@ -84,7 +84,7 @@ def _select_of(text: str) -> Select:
 
 
 def _columns(inner: Select, catalogue: CatalogueView) -> dict[str, Expression]:
-    """Return the columns of a view by name, with `*` written out."""
+    """Return the columns of a view by name, with `*` expanded."""
     found: dict[str, Expression] = {}
     for item in inner.items:
         for name, value in _named(item, inner, catalogue):
@@ -123,7 +123,7 @@ def _name(node: Expression, inner: Select, catalogue: CatalogueView) -> str:
 
 
 class _Substitution:
-    """Puts a view's own SELECT in the place of the view.
+    """Replaces a view by its own SELECT.
 
     Args:
         relation: The view in FROM.
@@ -137,7 +137,7 @@ class _Substitution:
         self._inner, self._columns = inner, columns
 
     def applied(self, outer: Select) -> Select:
-        """Return the SELECT that one over the view means."""
+        """Return the SELECT that is equivalent to one over the view."""
         inner, has_groups = self._inner, is_aggregated(outer) or outer.distinct
         self._check(outer, has_groups)
         where = [self._value(outer.where)] if outer.where is not None else []
@@ -165,7 +165,7 @@ class _Substitution:
         )
 
     def _check(self, outer: Select, has_groups: bool) -> None:
-        """Raise `NotSupportedError` for what would have to be computed after the view."""
+        """Raise `NotSupportedError` for parts that would have to be computed after the view."""
         inner, view = self._inner, f"the view {self._name}, which has"
         place = outer.relations[0].span
         of_groups = is_aggregated(inner)
@@ -195,13 +195,13 @@ class _Substitution:
         return [SelectItem(value, alias, span=item.span)]
 
     def _ordered(self, item: OrderItem, shown: frozenset[str]) -> OrderItem:
-        """Return an expression of ORDER BY; a number stays, as it means a column of the select list."""
+        """Return an expression of ORDER BY; a number stays, because it means a column of the select list."""
         if isinstance(item.expression, Literal):
             return item
         return replace(item, expression=self._value(item.expression, shown))
 
     def _value(self, node: Expression, shown: frozenset[str] = frozenset()) -> Expression:
-        """Return an expression over the view's stream; names `shown` by the select list stay."""
+        """Return an expression over the view's stream; the names `shown` in the select list stay."""
         found: Expression = self._replaced(node, shown)
         return found
 
@@ -218,7 +218,7 @@ class _Substitution:
         return replace(part, **changed) if changed else part
 
     def _stays(self, node: Column, shown: frozenset[str]) -> bool:
-        """Return whether a name is one of the select list, or the location of the view's stream."""
+        """Return whether a name is in the select list, or is the location of the view's stream."""
         is_shown = node.qualifier is None and node.name in shown
         return is_shown or (node.name.lower() in LOCATIONS and node.name not in self._columns)
 
@@ -250,7 +250,7 @@ def _both(conditions: list[Expression | None]) -> Expression | None:
 
 
 def placed(part: Any, span: Span) -> Any:
-    """Return a part of a view's SELECT at the place of the column that stands for it."""
+    """Return a part of a view's SELECT with its position set to that of the column that it replaces."""
     if isinstance(part, tuple):
         return tuple(placed(one, span) for one in part)
     if not isinstance(part, Node) or not is_dataclass(part):

@@ -1,1 +1,1 @@
-"""The parts of the printer, which printer.py puts together."""
+"""The parts of the printer, which printer.py combines."""

@@ -65,7 +65,7 @@ def _precedence(node: Expression) -> int:
 
 
 def _at(node: Expression, least: int) -> str:
-    """Return the node as text, in parentheses if it binds less tightly than required here."""
+    """Return a node as text, in parentheses if it binds less tightly than `least`."""
     text = expression(node)
     return text if _precedence(node) >= least else f"({text})"
 
@@ -124,7 +124,7 @@ _PRINTERS: dict[type[Expression], Callable[[Any], str]] = {
     Call: _call,
     Cast: lambda node: f"CAST({expression(node.operand)} AS {identifier(node.type.text)})",
     Case: _case,
-    # The operand binds one level tighter, so that two minus signs never form a comment.
+    # The operand must bind one level tighter, so that two minus signs never form a comment.
     Negative: lambda node: f"-{_at(node.operand, _ATOM)}",
     Arithmetic: _arithmetic,
     Concatenation: lambda node: f"{_at(node.left, _JOINED)} || {_at(node.right, _SUM)}",

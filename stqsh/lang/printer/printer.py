@@ -28,7 +28,7 @@ def to_sql(statement: statements.Statement) -> str:
 
 
 def _topic(topic: str) -> str:
-    """Return the words of HELP, where none is reserved."""
+    """Return the topic of a HELP, where no word is reserved."""
     return " ".join(word if word.isidentifier() else identifier(word) for word in topic.split())
 
 

@@ -43,7 +43,7 @@ RESERVED = frozenset(
         *("USING", "WHERE", "WINDOW"),
     }
 )
-"""Keywords in places where a name may stand; names equal to them need double quotes."""
+"""Keywords where names are possible; names equal to them need double quotes."""
 _VALUES = frozenset({"CASE", "DISTINCT", "FALSE", "NOT", "NOW", "NULL", "TRUE"})
 _PLAIN = re.compile(r"[^\W\d]\w*")
 _LARGEST_EXACT = 2**53
@@ -55,12 +55,12 @@ def quoted(text: str) -> str:
 
 
 def column_name(text: str) -> str:
-    """Return the name of a column; few words are keywords where columns stand."""
+    """Return the name of a column; few words are keywords where columns are possible."""
     return text if _PLAIN.fullmatch(text) and text.upper() not in _VALUES else _in_quotes(text)
 
 
 def identifier(text: str) -> str:
-    """Return a name, in double quotes if it could not be read without them."""
+    """Return a name, in double quotes if the parser needs them."""
     if _PLAIN.fullmatch(text) and text.upper() not in RESERVED:
         return text
     return _in_quotes(text)
@@ -104,7 +104,7 @@ def constant(value: Literal | Quantity | Column | Parameter) -> str:
         return quoted(str(value.value))
     if value.kind in ("BOOLEAN", "NULL"):
         return "NULL" if value.value is None else str(value.value).upper()
-    # 1.0 stays a DECIMAL when it is read again, hence no number() here.
+    # 1.0 must stay a DECIMAL when it is parsed again, so number() cannot be used.
     return repr(value.value)
 
 

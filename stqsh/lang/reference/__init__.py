@@ -1,7 +1,7 @@
 """The reference of the language: the registry of statements that HELP and completion use.
 
-Tests check that every statement of the grammar is here, and run all examples on the sample data in the
-order of `IN_ORDER`, but for INSERT INTO, which takes a live stream.
+Tests check that it contains every statement of the grammar, and run all examples on the sample data in the
+order of `IN_ORDER`, except INSERT INTO, which needs a live stream.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STATEMENTS: tuple[ReferenceEntry, ...] = (
 """Every statement, in the order in which HELP lists them."""
 
 PARTS: tuple[ReferenceEntry, ...] = (*TOPICS, *OUTPUT_TOPICS)
-"""Parts of statements that have their own entry."""
+"""Parts of statements that have entries of their own."""
 
 ALL: tuple[ReferenceEntry, ...] = (*STATEMENTS, *PARTS)
 """Every entry."""
@@ -49,4 +49,4 @@ IN_ORDER: tuple[ReferenceEntry, ...] = (
     *ADMINISTRATION,
     *DROPS,
 )
-"""Every entry, in an order in which all examples run as one script."""
+"""Every entry, in an order in which all examples can run as one script."""

@@ -1,4 +1,4 @@
-"""What the reference is made of: entries, and the options in parentheses."""
+"""The types of the reference: entries, and the options in parentheses."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ class ReferenceEntry(NamedTuple):
     """A statement, or a part of one: its syntax, meaning and cost, with an example.
 
     Attributes:
-        name: The words that the statement begins with.
+        name: The words with which the statement begins.
         syntax: Its syntax.
         help: Its meaning.
         example: One statement that runs on the sample data, after the examples before it.
-        cost: What it costs the engine or the user, in a sentence or two.
+        cost: Its cost for the engine or the user, in a sentence or two.
         more: Further details, as lines.
     """
 
@@ -74,4 +74,4 @@ OPTIONS: dict[str, dict[str, str]] = {
         "leave": "whether objects leave at the end of a trip",
     },
 }
-"""Name and meaning of each option, by its owner: WITH, a format or a generator."""
+"""The name and meaning of each option, by owner: WITH, a format or a generator."""

@@ -1,7 +1,7 @@
 """Reference entries for single words: clauses, types, functions, options, units and settings.
 
-HELP shows one where no statement or part of a statement has the name. Where something else keeps a table of
-its words (units, options, functions, settings), the entries are made from that table.
+HELP shows such an entry if no statement or part of a statement has the name. If another module has a table of
+the words (units, options, functions, settings), the entries are generated from that table.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from stqsh.units import UNITS
 
 
 class WordEntry(NamedTuple):
-    """What HELP says of a word.
+    """The text that HELP shows for a word.
 
     Attributes:
         name: The word, or several.
-        kind: What it is: a clause, an option, a unit, …
-        syntax: How it is written.
-        help: What it means.
+        kind: Its kind: a clause, an option, a unit, …
+        syntax: Its syntax.
+        help: Its meaning.
     """
 
     name: str

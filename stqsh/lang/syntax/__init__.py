@@ -1,4 +1,4 @@
-"""The parser: from text to statements, and what may follow a text."""
+"""The parser: it converts text to statements, and determines what may follow a text."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ from importlib.resources import files
 _GRAMMAR = files("stqsh.lang.syntax").joinpath("grammar.lark").read_text(encoding="utf-8")
 
 KEYWORDS: frozenset[str] = frozenset(re.findall(r'"([A-Z]+)"i', _GRAMMAR))
-"""All keywords, in capitals; they are reserved only where a name cannot be meant."""
+"""All keywords, in capitals; a keyword is reserved only where a name is not possible."""

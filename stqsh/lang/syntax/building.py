@@ -1,4 +1,4 @@
-"""What the builders of a text were given, and how to build another text of the same form."""
+"""Record the builder calls for a text, and replay them for another text of the same form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stqsh.lang.syntax.lexer import Words, token
 
 @dataclass(slots=True)
 class Part:
-    """What a builder made of a part of a text, and what it was given: tokens, parts, None where none is."""
+    """The result of a builder for a part of a text, and its arguments: tokens, parts, None if omitted."""
 
     build: Builder
     given: list[Any]
@@ -23,18 +23,19 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The calls of builders that make a text of one form.
+    """The builder calls that produce the tree of a text of one form.
 
     Attributes:
-        words: The place and the terminal of each word that a builder gets.
-        calls: Each builder with the numbers of what it gets: 0 for None, then the `words`, then the calls.
+        words: The index and the terminal of each word that is passed to a builder.
+        calls: Each builder with the numbers of its arguments, which count None as 0, then the `words`, then
+            the results of the calls.
     """
 
     words: tuple[tuple[int, str], ...]
     calls: tuple[tuple[Builder, tuple[int, ...]], ...]
 
     def build(self, words: Words) -> Any:
-        """Return what the builders make of the words of a text of this form."""
+        """Return the tree for the words of a text of this form."""
         _, texts, starts = words
         values: list[Any] = [None]
         values += [token(kind, texts[place], starts[place]) for place, kind in self.words]
@@ -44,7 +45,7 @@ class Plan:
 
 
 def recording(build: Builder) -> Callable[[list[Any]], Part]:
-    """Return a builder of parts that remember what they were made of."""
+    """Wrap a builder so that its results remember their arguments."""
 
     def call(given: list[Any]) -> Part:
         return Part(build, given, build([one.value if isinstance(one, Part) else one for one in given]))
@@ -65,7 +66,7 @@ def plan_of(whole: Part, tokens: Sequence[Token]) -> Plan:
 
 
 def _in_order(part: Part) -> Iterator[Part]:
-    """Yield the parts of a part, and then the part itself: the order in which they were built."""
+    """Yield the parts of a part, then the part itself, which is the order in which they were built."""
     for one in part.given:
         if isinstance(one, Part):
             yield from _in_order(one)

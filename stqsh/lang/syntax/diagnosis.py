@@ -1,4 +1,4 @@
-"""Explain in words why a text could not be parsed."""
+"""Explain in plain words why a text could not be parsed."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _RIGHT_SIGNS = {"=>": ">=", "==": "=", "=<": "<=", "><": "<>"}
 
 
 def diagnose(scan: ScannedText) -> StqshError:
-    """Return the error of a scan that stopped at a character, at a token, or at the end of the text."""
+    """Return the error for a scan that stopped at a character, at a token, or at the end of the text."""
     if (bare := _bare_size(scan)) is not None:
         return bare
     if scan.stopped_at is not None:
@@ -87,7 +87,7 @@ def diagnose(scan: ScannedText) -> StqshError:
 
 
 def in_words(follow: Collection[str]) -> tuple[str, ...]:
-    """Return in plain words what may follow: categories, then keywords, then signs, then the end."""
+    """Describe in plain words what may follow: categories, then keywords, then signs, then the end."""
     rest = set(follow) - _SILENT
     words = [_WORDS[category] for category in _WORDS if category in rest]
     if rest >= {"relation", "string"}:
@@ -116,7 +116,7 @@ def _bare_size(scan: ScannedText) -> StatementSyntaxError | None:
 
 
 def _missing_name(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxError | None:
-    """Explain `SELECT FROM t`, where FROM was taken for a name."""
+    """Explain `SELECT FROM t`, where FROM was parsed as a name."""
     for stack, word in list(zip(scan.stacks, scan.tokens, strict=False))[-3:]:
         if word.type == _NAME and word.upper() in _AFTER_NAMES & set(follow):
             said, expected = f"something is missing before {_shown(word)}", in_words(what_may_follow(stack))
@@ -125,7 +125,7 @@ def _missing_name(scan: ScannedText, follow: Collection[str]) -> StatementSyntax
 
 
 def _slide_alone(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxError | None:
-    """Explain `FROM t SLIDE 5 s`, where SLIDE may have been taken for an alias."""
+    """Explain `FROM t SLIDE 5 s`, where SLIDE may have been parsed as an alias."""
     words = [word.upper() for word in scan.tokens]
     for place in range(max(0, len(words) - 3), len(words)):
         is_right = "WINDOW" in words[max(0, place - 3) : place]
@@ -148,7 +148,7 @@ def _wrong_sign(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxEr
 
 
 def _unknown_unit(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxError | None:
-    """Explain `TICK 5 sex`: a number and a word where a quantity may stand."""
+    """Explain `TICK 5 sex`: a number and a word where a quantity is possible."""
     numbers = [token for token in scan.tokens[-2:] if token.type == "NUMBER"]
     match = _NUMBER_AND_WORD.match(scan.text, span_of(numbers[-1]).start) if numbers else None
     if match is None or match[2].upper() in KEYWORDS or near(match[2], _keywords(follow)):
@@ -162,9 +162,9 @@ def _unknown_unit(scan: ScannedText, follow: Collection[str]) -> StatementSyntax
 
 
 def _misspelt(scan: ScannedText, follow: Collection[str]) -> StatementSyntaxError | None:
-    """Explain a word similar to a keyword, at the place where the parser stopped or just before.
+    """Explain a word similar to a keyword, where the parser stopped or just before.
 
-    In `SELECT a FORM t`, FORM was taken for an alias, and only what follows reveals the mistake.
+    In `SELECT a FORM t`, FORM was parsed as an alias, and only the following word reveals the mistake.
     """
     count = len(scan.tokens)
     places = [count - 1, count - 2] if not scan.at_end else [count - 1]

@@ -1,4 +1,4 @@
-"""What may follow a text, from the parser's state: for completion and for error messages."""
+"""Determine what may follow a text from the parser's state, for completion and for error messages."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ _BY_TERMINAL = {
 _AFTER_FROM = frozenset({
     "FORMAT", "GROUP", "HAVING", "INSIDE", "KNN", "LIMIT", "NEAREST", "ORDER", "SYNC", "WHERE", "WINDOW",
 })  # fmt: skip
-"""The clauses that come after FROM."""
+"""The clauses that may follow FROM."""
 _PARAMETER = "PARAMETER"
-"""The terminal of parameters, which may replace any value in REGISTER QUERIES only."""
+"""The terminal of parameters, which can replace any value, but only in REGISTER QUERIES."""
 _MOST = 10_000
-"""Maximum length of a statement that is completed: each key would take longer than a person waits."""
+"""The maximum length of a statement to complete; longer ones would make typing slow."""
 CATEGORIES = frozenset(_BY_RULE.values()) | frozenset(_BY_TERMINAL.values())
-"""What `expected` may return besides keywords (in capitals), signs and ";"."""
+"""The categories that `expected` may return in addition to keywords (in capitals), signs and ";"."""
 
 
 def expected(text: str) -> frozenset[str]:
-    """Return what may follow a text with a complete last word: keywords, signs, categories, ";".
+    """Return what may follow a text whose last word is complete: keywords, signs, categories, ";".
 
-    Only the last statement of the text counts. The set is empty if the text already has an error, or ends in
-    an open string or comment.
+    Only the last statement of the text is considered. The set is empty if the text already has an error, or
+    ends within a string or comment.
     """
     try:
         pieces = split(text)
@@ -76,14 +76,14 @@ def expected(text: str) -> frozenset[str]:
         if getattr(getattr(error, "token", None), "type", None) != "$END":
             return frozenset()
     except (StqshError, RecursionError):
-        # The rest of the text may still correct what a builder rejects at its end.
+        # A builder's rejection at the end may be resolved by the rest of the text.
         if not scan.at_end:
             return frozenset()
     return what_may_follow(scan.stacks[-1] if scan.stacks else [start_state()])
 
 
 def what_may_follow(stack: Sequence[int]) -> frozenset[str]:
-    """Return what may follow a parser's stack of states, as `expected` does."""
+    """Return what may follow, given a parser's stack of states; the result is like that of `expected`."""
     table = states()
     found: set[str] = set()
     for terminal in accepted(table, stack):
@@ -92,13 +92,13 @@ def what_may_follow(stack: Sequence[int]) -> frozenset[str]:
             found.update(_BY_RULE[rule] for rule in rules if rule in _BY_RULE)
         elif terminal != _PARAMETER:
             found.add(_BY_TERMINAL.get(terminal) or sign_or_keyword(terminal))
-    if found >= {"FROM", "GROUP"}:  # without FROM, hardly any clause makes sense
+    if found >= {"FROM", "GROUP"}:  # hardly any clause makes sense without FROM
         found -= _AFTER_FROM
     return frozenset(found)
 
 
 def sign_or_keyword(terminal: str) -> str:
-    """Return the text of a terminal that has just one: a sign, a keyword in capitals, or ";" for the end."""
+    """Return the text of a terminal that has only one: a sign, a keyword in capitals, or ";" for the end."""
     if terminal == "$END":
         return ";"
     lexer: Any = grammar().parser.lexer

@@ -1,6 +1,6 @@
-"""The LALR parser, made from grammar.lark once and kept in the user's cache folder.
+"""The LALR parser, generated from grammar.lark once and stored in the user's cache folder.
 
-A cached parser loads in a few milliseconds. If the folder cannot be used, each process builds the parser,
+A cached parser loads in a few milliseconds. If the folder cannot be used, each process generates the parser,
 which takes 0.2 s more.
 """
 
@@ -26,7 +26,7 @@ from stqsh.lang.syntax.parse_table import States
 
 @cache
 def grammar() -> Lark:
-    """Return the parser of one statement, which builds the statement's tree."""
+    """Return the parser for one statement, which builds the statement's tree."""
     text = files("stqsh.lang.syntax").joinpath("grammar.lark").read_text(encoding="utf-8")
     kept = _cache_file(text)
     if kept is None:
@@ -36,13 +36,13 @@ def grammar() -> Lark:
     try:
         with replacing(kept) as fresh:
             return _make(text, fresh)
-    except OSError:  # the folder cannot be written to
+    except OSError:  # the folder is not writable
         return _make(text, None)
 
 
 @cache
 def driver() -> Driver:
-    """Return the parser's loop over the tables of the grammar."""
+    """Return the parser loop for the tables of the grammar."""
     return Driver(grammar().parser)
 
 
@@ -53,7 +53,7 @@ def states() -> States:
 
 
 def start_state() -> int:
-    """Return the state in which the parser begins."""
+    """Return the initial state of the parser."""
     frontend: Any = grammar().parser
     return frontend.parser._parse_table.start_states["start"]  # type: ignore[no-any-return]
 
@@ -70,7 +70,7 @@ def _make(text: str, kept: Path | None) -> Lark:
 
 
 def _cache_file(text: str) -> Path | None:
-    """Return the file for this grammar's tables; None if no folder is available."""
+    """Return the file for this grammar's tables; None if no cache folder is available."""
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     try:
         return user_cache_path("stqsh", appauthor=False, ensure_exists=True) / f"grammar-{digest}.tables"

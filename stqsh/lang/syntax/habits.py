@@ -1,4 +1,4 @@
-"""What people type who know other systems, and what does the same here: hints for syntax errors."""
+"""Statements of other systems and their equivalents here: hints for syntax errors."""
 
 from __future__ import annotations
 
@@ -54,6 +54,6 @@ _READ = tuple((re.compile(pattern, re.IGNORECASE | re.DOTALL), hint) for pattern
 
 
 def habit_hint(statement: str) -> str | None:
-    """Return what does here what a wrong statement would do elsewhere; None where nothing is known."""
+    """Return the equivalent here of a statement from another system; None if it is not known."""
     text = " ".join(statement.split())
     return next((hint for pattern, hint in _READ if pattern.match(text)), None)

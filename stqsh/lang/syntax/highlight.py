@@ -1,4 +1,4 @@
-"""Find the keywords of a text: `status` is one after SHOW, and a column elsewhere."""
+"""Find the keywords of a text: `status` is a keyword after SHOW, and a column elsewhere."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from stqsh.lang.syntax.lexer import ScannedText
 from stqsh.lang.syntax.split import split
 
 _MOST = 4000
-"""The longest text to parse at each keystroke; longer ones are pasted scripts."""
+"""The maximum length of a text to parse at each keystroke; longer texts are pasted scripts."""
 _KEPT = 256
-"""The number of statements whose keywords are cached while others are typed."""
+"""The number of statements whose keywords are cached while other statements are typed."""
 
 
 def names_in(text: str) -> frozenset[int]:
     """Return the offsets of names that look like keywords, as far as the text can be parsed.
 
-    The text may be unfinished. Nothing is reported after the first error.
+    The text may be incomplete. The result contains nothing after the first error.
     """
     if len(text) > _MOST:
         return frozenset()
@@ -31,7 +31,7 @@ def names_in(text: str) -> frozenset[int]:
 
 
 def _pieces(text: str) -> list[Piece]:
-    """Return the statements, up to a string, name or comment that is still open."""
+    """Return the statements, up to an unclosed string, name or comment."""
     try:
         return split(text)
     except StqshError as error:
@@ -42,7 +42,7 @@ def _pieces(text: str) -> list[Piece]:
 @lru_cache(_KEPT)
 def _names_of(statement: str) -> tuple[int, ...]:
     scan = ScannedText(statement)
-    with suppress(UnexpectedInput, StqshError, RecursionError):  # the scan has what was read so far
+    with suppress(UnexpectedInput, StqshError, RecursionError):  # the scan contains what was read
         driver().scan(scan)
     words = (token for token in scan.tokens if token.type == "IDENT")
     return tuple(token.start_pos or 0 for token in words if token.upper() in KEYWORDS)

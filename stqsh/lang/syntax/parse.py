@@ -30,7 +30,7 @@ def parse(text: str, file: str | None = None) -> list[Statement]:
         file: the name of the script, for errors.
 
     Raises:
-        StatementSyntaxError: at the first thing that does not belong to the language.
+        StatementSyntaxError: at the first part that is not valid in the language.
 
     >>> [type(statement).__name__ for statement in parse("RUN 10 STEPS; SHOW STATUS")]
     ['Run', 'Show']
@@ -54,14 +54,14 @@ def parse_piece(piece: Piece | str) -> Statement:
             topic = _HELP.fullmatch(piece.text)
             if topic is None:
                 raise _with_habit(diagnose(scan), piece.text) from None
-            # Topics such as km/h and cache.factor are no names.
+            # Topics such as km/h and cache.factor are not names.
             text = " ".join(word.strip("\"'") for word in topic[1].upper().split())
             statement = Help(Name(text, span=Span(topic.start(1), len(piece.text))))
     return changed(statement, piece=piece, span=Span(0, len(piece.text)))
 
 
 def _with_habit(error: StqshError, text: str) -> StqshError:
-    """Return an error with a hint for those who know another system, which then is nearer than any word."""
+    """Add a hint for users of other systems to an error; it replaces the suggestion of a similar word."""
     hint = habit_hint(text) if isinstance(error, StatementSyntaxError) and error.hint is None else None
     if hint is not None and isinstance(error, StatementSyntaxError):
         error.hint, error.near = hint, None

@@ -1,7 +1,7 @@
-"""Queries of the parse table: what may come next, and what a name would stand for there.
+"""Queries on the parse table: what may come next, and what a name would mean there.
 
-A stack of states is the whole state of an LALR parser. These functions push a terminal onto a copy of it,
-with all the reductions that follow, which gives exact answers. The table alone allows too much, as its
+A stack of states is the complete state of an LALR parser. These functions push a terminal onto a copy of it,
+with all reductions that follow, which gives exact answers. The table alone would allow too much, because its
 look-aheads are merged over many contexts.
 """
 
@@ -14,16 +14,16 @@ import lark  # noqa: F401  # whole before its parts, as another thread may be im
 from lark.parsers.lalr_analysis import Shift
 
 States = Mapping[int, Mapping[str, tuple[Any, Any]]]
-"""A state to its actions: a terminal to (Shift, next state) or (Reduce, rule)."""
+"""Maps a state to its actions: from a terminal to (Shift, next state) or (Reduce, rule)."""
 
 
 def accepts(states: States, stack: Sequence[int], terminal: str) -> bool:
-    """Return whether a parser with this stack can continue with a terminal (`$END`: may stop)."""
+    """Return whether a parser with this stack can continue with a terminal (for `$END`: may stop)."""
     return shifted(states, stack, terminal) is not None
 
 
 def accepted(states: States, stack: Sequence[int]) -> frozenset[str]:
-    """Return all terminals that a parser with this stack can continue with, including `$END`."""
+    """Return all terminals with which a parser with this stack can continue, including `$END`."""
     candidates = [name for name in states[stack[-1]] if name == "$END" or name.isupper()]
     return frozenset(name for name in candidates if accepts(states, stack, name))
 
@@ -43,7 +43,7 @@ def shifted(states: States, stack: Sequence[int], terminal: str) -> list[int] | 
 
 
 def names_of_terminal(states: States, stack: Sequence[int], terminal: str) -> frozenset[str]:
-    """Return the rules that a terminal may stand for: {"column_name", "function_name"} for a name."""
+    """Return the rules for which a terminal may be used: {"column_name", "function_name"} for a name."""
     after = shifted(states, stack, terminal)
     if after is None:
         return frozenset()
@@ -54,7 +54,7 @@ def names_of_terminal(states: States, stack: Sequence[int], terminal: str) -> fr
 
 
 def _unit_reductions(states: States, stack: Sequence[int], terminal: str) -> Iterator[str]:
-    """Return the rules of one symbol that reduce the top of the stack when `terminal` follows."""
+    """Yield the single-symbol rules that reduce the top of the stack when `terminal` follows."""
     current = list(stack)
     while (action := states[current[-1]].get(terminal)) is not None:
         kind, rule = action
@@ -71,5 +71,5 @@ def _reduce(states: States, stack: list[int], rule: Any) -> None:
 
 
 def _is_finished(states: States, stack: Sequence[int], rule: Any) -> bool:
-    """Return whether this is a reduction of the start rule, after which there is no next state."""
+    """Return whether this is a reduction of the start rule, which has no next state."""
     return str(rule.origin.name) == "start" or len(rule.expansion) >= len(stack)

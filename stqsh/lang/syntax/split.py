@@ -1,4 +1,4 @@
-"""Cut a text into statements at the semicolons outside quotes and comments."""
+"""Split a text into statements at the semicolons outside quotes and comments."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import re
 from stqsh.lang.ast.source import Piece, Source, Span
 from stqsh.lang.errors import StatementSyntaxError
 
-# Whole strings, identifiers and comments come first; any opener that remains is unclosed.
-# Doubled quotes need no care: 'it''s' is read as two adjacent strings.
+# Complete strings, identifiers and comments match first; any opening character left over is unclosed.
+# Doubled quotes need no special treatment: 'it''s' is read as two adjacent strings.
 _BREAK = re.compile(r"""'[^']*'|"[^"]*"|--[^\n]*|/\*.*?\*/|;|['"]|/\*""", re.DOTALL)
-# Possessive repetition: what is not blank at the end is found out in linear time.
+# Possessive repetition finds the end of the non-blank text in linear time.
 _BLANK = re.compile(r"(?:\s++|--[^\n]*+|/\*.*?\*/)*+", re.DOTALL)
 MOST_CHARACTERS = 100_000
-"""Maximum length of a statement, whose parsing takes up to a second."""
+"""The maximum length of a statement; parsing one of this length takes up to a second."""
 _UNCLOSED = {
     "'": ("this string has no closing quote", "put a ' at its end; a ' inside a string is written ''"),
     '"': ("this quoted name has no closing quote", 'put a " at its end'),
@@ -22,10 +22,10 @@ _UNCLOSED = {
 
 
 def split(text: str, file: str | None = None) -> list[Piece]:
-    """Cut a text into its statements; the last may lack its semicolon, and empty ones are left out.
+    """Split a text into its statements; the last may lack its semicolon, and empty ones are skipped.
 
     Raises:
-        StatementSyntaxError: a string, a quoted name or a comment has no end, or a statement is too long.
+        StatementSyntaxError: a string, a quoted name or a comment is unclosed, or a statement is too long.
 
     >>> [piece.text for piece in split("RUN; SHOW QUERIES; -- the end")]
     ['RUN', 'SHOW QUERIES']

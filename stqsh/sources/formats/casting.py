@@ -32,7 +32,7 @@ _UTC = pa.timestamp("us", tz="UTC")
 
 
 class CastColumn(NamedTuple):
-    """A column in its declared type, (n,), null where `bad`; `bad` is bool (n,) or None when all are good."""
+    """A column in its declared type, (n,), null where `bad`; `bad` is bool (n,), or None if all are good."""
 
     values: Array
     bad: NDArray[np.bool_] | None
@@ -48,9 +48,9 @@ _LONGEST_WORD = 12
 def cast_column(raw: Array, kind: str, times: TimeFormat = ISO) -> CastColumn:
     """Cast a column of a file to a declared type, "STRING", "BIGINT" …
 
-    Binary and string arrays are text to be parsed (blanks around numbers and times do not count, empty text
-    and words such as n/a are null unless `kind` is STRING); others are the values of a typed file. `times`:
-    how times are written.
+    Binary and string arrays are text to be parsed: blanks around numbers and times are ignored; empty text
+    and words such as n/a become null unless `kind` is STRING. Other arrays are the values of a typed file.
+    `times` describes how times are written.
     """
     raw = _plain(raw)
     cast = _cast_whole(raw, kind, times)
@@ -70,7 +70,7 @@ def cast_column(raw: Array, kind: str, times: TimeFormat = ISO) -> CastColumn:
 
 
 def _cast_whole(raw: Array, kind: str, times: TimeFormat) -> CastColumn | None:
-    """Cast a column as a whole; None where it has values that cannot be cast together."""
+    """Cast a column as a whole; None if its values cannot be cast together."""
     if kind == "TIMESTAMP" and times.pattern and (_is_text(raw.type) or _is_number(raw.type)):
         return _by_pattern(raw, times)
     whole = _first_that_casts(raw, _casters(raw.type, kind, times))
@@ -89,7 +89,7 @@ def cast_numbers(raw: Array, kind: str, times: TimeFormat = ISO) -> CastColumn:
 
 
 def without_null_words(text: Array) -> Array:
-    """Return text, binary or string, with nulls for words that say that there is no value, such as n/a."""
+    """Return text, binary or string, in which words for a missing value, such as n/a, are null."""
     shortest = pc.less_equal(pc.binary_length(text), _LONGEST_WORD)
     if not pc.any(shortest).as_py():
         return text
@@ -109,7 +109,7 @@ def without_infinite(values: Array) -> Array:
 
 
 def _by_pattern(raw: Array, times: TimeFormat) -> CastColumn:
-    """Cast times of a pattern, and numbers by their digits; values that do not fit it are bad."""
+    """Cast times by the source's pattern, and numbers by their digits; values that do not match are bad."""
     readable = cast_column(raw, "STRING")
     text = _trimmed(readable.values)
     values, bad = _marked(text, _in_range(times.parse(text)))
@@ -119,7 +119,7 @@ def _by_pattern(raw: Array, times: TimeFormat) -> CastColumn:
 
 
 def _marked(raw: Array, values: Array) -> CastColumn:
-    """Mark as bad what became null by its cast."""
+    """Mark as bad the values that their cast turned into null."""
     if values.null_count == raw.null_count:
         return CastColumn(values, None)
     bad = pc.and_(values.is_null(), raw.is_valid())
@@ -127,7 +127,7 @@ def _marked(raw: Array, values: Array) -> CastColumn:
 
 
 def _plain(raw: Array) -> Array:
-    """Return a column in Arrow's plain form, without dictionaries and the like."""
+    """Return a column in Arrow's plain form, without dictionaries and similar encodings."""
     if isinstance(raw.type, pa.DictionaryType):
         raw = raw.cast(raw.type.value_type)
     if pa.types.is_large_string(raw.type) or pa.types.is_string_view(raw.type):
@@ -158,7 +158,7 @@ def _first_that_casts(raw: Array, casters: Sequence[Caster]) -> Array | None:
 
 
 def _salvage_by_form(text: Array, casters: Sequence[Caster], kind: str) -> Array:
-    """Cast text form by form; what is of no form becomes null."""
+    """Cast text form by form; values of no form become null."""
     target = arrow_type(kind)
     forms = rows_by_form(text, kind)
     cast = [_salvage(text.take(rows), casters, target) for rows in forms]
@@ -172,7 +172,7 @@ def _salvage_by_form(text: Array, casters: Sequence[Caster], kind: str) -> Array
 
 
 def _salvage(raw: Array, casters: Sequence[Caster], target: pa.DataType) -> Array:
-    """Cast what can be cast, piece by piece; a value that no caster takes becomes null."""
+    """Cast a column piece by piece; values that no caster accepts become null."""
     values: list[Array] = []
     waiting = [(0, len(raw))]
     while waiting:
@@ -194,12 +194,12 @@ def _salvage(raw: Array, casters: Sequence[Caster], target: pa.DataType) -> Arra
 def _casters(raw: pa.DataType, kind: str, times: TimeFormat) -> tuple[Caster, ...]:
     """List the casters of a column; no value has two different results.
 
-    A caster raises where a value cannot be read, or gives null where it is beyond the range of its type.
+    A caster raises an error if a value cannot be read, or returns null if it exceeds the range of its type.
     """
     target = arrow_type(kind)
     if kind == "TIMESTAMP":
         return _time_casters(raw, times)
-    if _is_text(raw) and kind == "FLOAT":  # rounded twice, as the numbers of JSON and Parquet are
+    if _is_text(raw) and kind == "FLOAT":  # rounded twice, like the numbers of JSON and Parquet
         return (lambda text: _as_text(text, kind).cast(pa.float64()).cast(target),)
     if _is_text(raw):
         return (lambda text: _as_text(text, kind).cast(target),)
@@ -209,7 +209,7 @@ def _casters(raw: pa.DataType, kind: str, times: TimeFormat) -> tuple[Caster, ..
 
 
 def _whole_in_range(values: Array, target: pa.DataType) -> Array:
-    """Return numbers as they are, null where a whole number is wanted and there is none of the type."""
+    """Return numbers unchanged, but null where an integer type is wanted and the number does not fit."""
     if not (pa.types.is_integer(target) and _is_number(values.type)):
         return values
     largest = 2 ** (target.bit_width - 1) - 1
@@ -228,7 +228,7 @@ def _whole_in_range(values: Array, target: pa.DataType) -> Array:
 
 
 def _as_text(text: Array, kind: str) -> Array:
-    """Return bytes as text; only a STRING column must be valid UTF-8, as other parsers refuse bad text."""
+    """Return bytes as text; only STRING columns must be valid UTF-8: other parsers reject bad text."""
     if pa.types.is_string(text.type):
         text.validate(full=kind == "STRING")
         return text
@@ -250,7 +250,7 @@ def _whole_numbers(text: Array, times: TimeFormat) -> Array:
 
 
 def _fractional_numbers(text: Array, times: TimeFormat) -> Array:
-    """Read numbers of which some have a fraction; whole ones keep all their digits, as among themselves."""
+    """Read a column with some fractional numbers; whole numbers keep all digits, as in an integer column."""
     text = text.view(pa.string())
     found = _numbers(text.cast(pa.float64()), times)
     if times.per_second < _MICROS:
@@ -262,7 +262,7 @@ def _fractional_numbers(text: Array, times: TimeFormat) -> Array:
 
 
 def _are_whole(text: Array) -> Array:
-    """Return which texts are whole numbers of 64 bits."""
+    """Return which texts are 64-bit integers."""
     is_shorter = pc.match_substring_regex(text, "^-?[0-9]{1,18}$")
     is_long = pc.match_substring_regex(text, "^-?[0-9]{19}$")
     fits = pc.less_equal(pc.utf8_ltrim(text, characters="-"), str(2**63 - 1))
@@ -274,14 +274,14 @@ def _numbers(values: Array, times: TimeFormat) -> Array:
     """Read numbers as time since the epoch; exact to the microsecond for this and the next century."""
     per_second = times.per_second
     is_fractional = pa.types.is_floating(values.type)
-    if is_fractional or per_second <= _MICROS:  # 64 bits hold no nanoseconds beyond the years 1677 to 2262
+    if is_fractional or per_second <= _MICROS:  # 64-bit nanoseconds only cover the years 1677 to 2262
         number = float if is_fractional else int
         earliest, latest = number(_EARLIEST * per_second), number((_LATEST + 1) * per_second)
         inside = pc.and_(pc.greater_equal(values, earliest), pc.less(values, latest))
         values = pc.if_else(inside, values, None)
     if is_fractional and per_second <= _MICROS:
         micros: Array = pc.round(pc.multiply(values.cast(pa.float64()), _MICROS / per_second))
-    elif is_fractional:  # the smaller units are cut off, as in whole numbers
+    elif is_fractional:  # truncate the smaller units, as for whole numbers
         micros = pc.floor(pc.divide(values.cast(pa.float64()), per_second / _MICROS))
     elif per_second <= _MICROS:
         micros = pc.multiply(values.cast(pa.int64()), _MICROS // per_second)
@@ -291,7 +291,7 @@ def _numbers(values: Array, times: TimeFormat) -> Array:
 
 
 def _floor_micros(nanos: Array) -> Array:
-    """Return the whole microseconds before some times, which are negative before 1970; int64 (n,)."""
+    """Round times in ns, which are negative before 1970, down to whole microseconds; int64 (n,)."""
     towards_zero = pc.divide(nanos, 1_000)
     is_later = pc.greater(pc.multiply(towards_zero, 1_000), nanos)
     before: Array = pc.subtract(towards_zero, is_later.cast(pa.int64()))
@@ -299,7 +299,7 @@ def _floor_micros(nanos: Array) -> Array:
 
 
 def _instants(values: Array, times: TimeFormat) -> Array:
-    """Read Arrow's dates and times; those without a zone are in the zone of the source."""
+    """Read Arrow dates and times; those without a zone are in the source's zone."""
     values = _without_overflow(values)
     if pa.types.is_timestamp(values.type) and values.type.unit == "ns":
         values = _floor_micros(values.cast(pa.int64())).cast(pa.timestamp("us", values.type.tz))
@@ -309,12 +309,12 @@ def _instants(values: Array, times: TimeFormat) -> Array:
 
 
 def _without_overflow(values: Array) -> Array:
-    """Return dates and times in a coarse unit, null where they are too far off to be counted in µs.
+    """Return dates and times of a coarse unit, with null where they do not fit into µs.
 
-    A day beyond the years 1 to 9999 is kept, as the zone may bring it back.
+    A day just outside the years 1 to 9999 is kept, because the zone may shift it back into range.
     """
     if pa.types.is_date(values.type):
-        per_day = 1 if pa.types.is_date32(values.type) else _DAY * 1_000  # the others count milliseconds
+        per_day = 1 if pa.types.is_date32(values.type) else _DAY * 1_000  # other types count milliseconds
     elif pa.types.is_timestamp(values.type) and values.type.unit in ("s", "ms"):
         per_day = _DAY * UNITS[values.type.unit]
     else:
@@ -335,7 +335,7 @@ def _iso_with_offset(text: Array, times: TimeFormat) -> Array:
 
 
 def _iso_beyond_micros(text: Array, times: TimeFormat) -> Array:
-    """Read times with more than six decimals, and drop the rest."""
+    """Read times with more than six decimals, and truncate the rest."""
     short = pc.replace_substring_regex(text.view(pa.string()), r"([.]\d{6})\d+", r"\1")
     try:
         return _iso(short, times)
@@ -385,21 +385,21 @@ _LARGEST = {"BIGINT": 2**63 - 1, "INT": 2**31 - 1, "TIMESTAMP": 2**63 - 1}
 
 
 def rows_by_form(text: Array, kind: str) -> list[NDArray[np.int64]]:
-    """Return the rows that are written in each form of a type.
+    """Return the rows written in each form of a type.
 
     Args:
         text: binary or string, (n,), trimmed unless `kind` is STRING.
         kind: the type, such as "TIMESTAMP".
 
     Returns:
-        Ascending rows for each form that occurs. A row in none of them is bad; one that is in some may still
-        be bad, as a number too large for its type in hexadecimal. Nulls are rows of the first form.
+        Ascending rows for each form that occurs. A row in no form is bad; a row in some form may still be
+        bad, such as a hexadecimal number too large for its type. Nulls are rows of the first form.
     """
     data = text.view(pa.binary())
     left = np.ones(len(text), np.bool_)
     found = []
     for number, form in enumerate(_FORMS[kind]):
-        # Alternatives need a group of their own, or the anchors would belong to the outer ones.
+        # Alternatives need a group of their own; otherwise the anchors would bind to the outer ones.
         looks = pc.match_substring_regex(data, f"^({form})$")
         rows = left & _filled(looks, number == 0)
         left &= ~rows
@@ -418,7 +418,7 @@ def is_not_finite(text: Array) -> Mask:
 
 
 def _fits(text: Array, largest: int) -> Mask:
-    """Return which whole numbers lie between `-largest - 1` and `largest`, by their digits."""
+    """Return which whole numbers are between `-largest - 1` and `largest`, compared by their digits."""
     digits = pc.replace_substring_regex(text, r"^[+-]?0*", "")
     length, most = pc.binary_length(digits), str(largest)
     limit = pc.if_else(pc.starts_with(text, "-"), str(largest + 1), most)
@@ -431,7 +431,7 @@ def _fits(text: Array, largest: int) -> Mask:
 
 
 def _is_false_leap_day(text: Array) -> Mask:
-    """Return which times name the 29th of February in a year that has none."""
+    """Return which times have a 29th of February in a year without one."""
     out = _filled(pc.match_substring_regex(text, _LEAP_DAY), False)
     rows = np.flatnonzero(out)
     if len(rows):

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 OPTIONS = ("header", "separator", "quote", "decimal", "encoding", "skip", "clock")
 POINTED = ("DOUBLE", "FLOAT")
-"""The types whose values have a decimal point, or what `decimal` says."""
-#: The number of bytes in which a header is looked for.
+"""The types whose values have a decimal point, or the character given by `decimal`."""
+#: The number of bytes in which to look for a header.
 _HEAD_BYTES = 4096
-#: What replaces bytes beyond ASCII where only the shape of rows matters.
+#: The replacement for non-ASCII bytes where only the structure of rows matters.
 _ASCII = bytes(range(128)) + b"?" * 128
 _UNCLOSED = f"a quote that opens here is not closed within {MOST_LINES} lines"
 _NAMED_SEPARATORS = {"\\t": "\t", "tab": "\t", "comma": ",", "semicolon": ";", "space": " "}
@@ -54,9 +54,9 @@ class CsvDialect:
     Attributes:
         quote: None without quotes.
         decimal: the decimal point.
-        encoding: that of files without a byte-order mark; "" is UTF-8.
-        skip: how many lines stand before the header, or before the first row.
-        clock: the column with the time of day that belongs to the date in the TIME column; "" for none.
+        encoding: the encoding of files without a byte-order mark; "" is UTF-8.
+        skip: the number of lines before the header, or before the first row.
+        clock: the column with the time of day for the date in the TIME column; "" for none.
     """
 
     header: bool = True
@@ -72,13 +72,13 @@ class CsvDialect:
         """Read the options of FORMAT CSV.
 
         Raises:
-            OptionError: an unknown option, or a value that is no single character.
+            OptionError: an option is unknown, or a value is not a single character.
         """
         check_options(options, (*OPTIONS, *TIME_OPTIONS), "FORMAT CSV")
         separator = _character("separator", options.get("separator", ","))
         quote = options.get("quote", '"')
         decimal = _character("decimal", options.get("decimal", "."))
-        if decimal == separator and not (decimal == "," and quote):  # "52,5" stands in quotes
+        if decimal == separator and not (decimal == "," and quote):  # "52,5" must be quoted
             hint = "for instance separator => ';'"
             raise OptionError(f"{decimal!r} cannot be both separator and decimal", "decimal", hint=hint)
         return CsvDialect(
@@ -92,7 +92,7 @@ class CsvDialect:
         )
 
     def pointed(self, column: Array) -> Array:
-        """Return numbers, binary, with decimal points; a point that was there makes no number."""
+        """Return numbers, binary, with decimal points; values that already contain a point become invalid."""
         if self.decimal == ".":
             return column
         without = pc.replace_substring(column, b".", b"?")
@@ -100,7 +100,7 @@ class CsvDialect:
         return pointed
 
     def typed(self, column: Array, kind: str) -> Array:
-        """Return a column, binary, with points in numbers, and with nulls for "" unless it is text."""
+        """Return a column, binary, with decimal points in numbers, and null for "" unless it is text."""
         if kind == "STRING":
             return column
         return without_empty(self.pointed(column) if kind in POINTED else column)
@@ -112,7 +112,7 @@ class CsvDialect:
 
 
 def without_empty(column: Array) -> Array:
-    """Return a column, binary, with nulls for empty text, which is what "" in quotes stands for."""
+    """Return a column, binary, with null for empty text, which a quoted "" produces."""
     lengths = pc.binary_length(column)
     if pc.min(lengths).as_py() != 0:
         return column
@@ -137,7 +137,7 @@ def _line_count(value: Any) -> int:
 
 
 def csv_text_blocks(path: Path, dialect: CsvDialect, size: int | None = None) -> Iterator[TextBlock]:
-    """Read a CSV file as blocks of whole rows of about `size` bytes, without the lines before its header.
+    """Read a CSV file as blocks of whole rows of about `size` bytes; skip the lines before its header.
 
     Raises:
         OSError: the file cannot be read.
@@ -147,7 +147,7 @@ def csv_text_blocks(path: Path, dialect: CsvDialect, size: int | None = None) ->
 
 
 def without_first_lines(block: TextBlock, count: int) -> TextBlock:
-    """Return a block without its first physical lines."""
+    """Return a block without its first `count` physical lines."""
     ends = line_ends(np.frombuffer(block.text, np.uint8))
     start = len(block.text) if len(ends) < count else int(ends[count - 1]) + 1
     return TextBlock(block.text[start:], block.first_line + min(count, len(ends)), block.number)
@@ -156,9 +156,9 @@ def without_first_lines(block: TextBlock, count: int) -> TextBlock:
 def read_csv_blocks(
     path: Path, layout: RecordSchema, options: Options, size: int | None = None
 ) -> Iterator[RowBlock]:
-    """Read a CSV file in blocks of about `size` bytes; its columns are text; empty fields are null.
+    """Read a CSV file in blocks of about `size` bytes; columns are text, and empty fields are null.
 
-    In columns of strings `""` is the empty string, as in what the shell writes; elsewhere it is null.
+    In string columns `""` is the empty string, as in the shell's output; in other columns it is null.
 
     Raises:
         SourceError: the header lacks a declared column. OSError: the file cannot be read.
@@ -170,7 +170,7 @@ def read_csv_blocks(
 def csv_blocks(
     blocks: Iterable[TextBlock], layout: RecordSchema, dialect: CsvDialect, origin: str
 ) -> Iterator[RowBlock]:
-    """Read the blocks of a CSV text; `origin` is where it is from.
+    """Read the blocks of a CSV text; `origin` names its source in errors.
 
     Raises:
         SourceError: the header lacks a declared column.
@@ -193,12 +193,12 @@ def csv_blocks(
 
 
 def _names_of(layout: RecordSchema, dialect: CsvDialect) -> list[str]:
-    """Return the names of the columns to read: the declared ones, then that of the time of day, if any."""
+    """Return the names of the columns to read: the declared ones, then the time-of-day column, if any."""
     return [*layout.names, dialect.clock] if dialect.clock and layout.time else [*layout.names]
 
 
 def _with_clock(found: RowBlock, layout: RecordSchema) -> RowBlock:
-    """Return a block whose dates in the TIME column have the times of day of its last column behind them."""
+    """Append the times of day in a block's last column to the dates in the TIME column."""
     *columns, clock = found.columns
     place = layout.position(layout.time)
     columns[place] = joined_times(columns[place], clock)
@@ -206,14 +206,14 @@ def _with_clock(found: RowBlock, layout: RecordSchema) -> RowBlock:
 
 
 def joined_times(date: Array, clock: Array) -> Array:
-    """Return dates, binary, each with its time of day, binary, behind it; null where one is missing."""
+    """Append a time of day to each date, both binary; null where one is missing."""
     trimmed = (pc.ascii_trim_whitespace(part.view(pa.string())) for part in (date, clock))
     joined: Array = pc.binary_join_element_wise(*trimmed, " ")
     return joined.view(pa.binary())
 
 
 def check_csv_header(path: Path, layout: RecordSchema, options: Options) -> None:
-    """Check that a CSV file has the declared columns; one without a header has any.
+    """Check that a CSV file has the declared columns; a file without a header always has.
 
     Raises:
         SourceError: the header lacks a declared column. OSError: the file cannot be read.
@@ -225,10 +225,10 @@ def check_csv_header(path: Path, layout: RecordSchema, options: Options) -> None
 
 
 def take_header(text: TextBlock, dialect: CsvDialect, origin: str) -> tuple[list[str], TextBlock]:
-    """Split the header from the first block of a file: its names, and the block with the rest.
+    """Split the header off a file's first block; return its names, and the block with the rest.
 
     Raises:
-        SourceError: the first row is no header, as a name would be too long.
+        SourceError: the first row cannot be a header, because a name would be too long.
     """
     starts = find_rows(text.text, dialect.quoting)
     stop = int(starts[1]) if len(starts) > 1 else len(text.text)
@@ -243,27 +243,27 @@ def take_header(text: TextBlock, dialect: CsvDialect, origin: str) -> tuple[list
 
 
 def csv_rows(text: str, dialect: CsvDialect) -> Iterator[list[str]]:
-    """Read a few rows of text, such as a header, with Python's reader."""
+    """Read a few rows of text, such as a header, with Python's CSV reader."""
     return csv_reader(io.StringIO(text, newline=""), dialect)
 
 
 def csv_reader(lines: io.StringIO, dialect: CsvDialect) -> CsvReader:
-    """Return Python's reader of rows of text."""
+    """Return Python's CSV reader for rows of text."""
     if dialect.quote is None:
         return csv.reader(lines, delimiter=dialect.separator, quoting=csv.QUOTE_NONE)
     return csv.reader(lines, delimiter=dialect.separator, quotechar=dialect.quote)
 
 
 def text_columns(text: TextBlock, dialect: CsvDialect, wanted: list[int], width: int) -> RowBlock:
-    """Split a block into the `wanted` columns, binary; others than `width` or with open quotes are dead.
+    """Split a block into the `wanted` columns, binary; rows of another `width` or with open quotes are dead.
 
-    Empty fields are null, and those in quotes are empty.
+    Empty fields are null; quoted empty fields are "".
     """
     wrong: list[Any] = []
     unclosed, closed = _without_unclosed(text.text, dialect)
     if is_utf8(closed):
         table = _split(closed, dialect, width, wanted, wrong)
-    else:  # Arrow can only report rows of another width as text
+    else:  # Arrow can report rows of another width only as text
         _split(closed.translate(_ASCII), dialect, width, wanted, wrong)
         table = _split(_without_rows(closed, wrong, dialect), dialect, width, wanted, [])
     columns = [table.column(f"f{place}").combine_chunks() for place in wanted]
@@ -277,7 +277,7 @@ def text_columns(text: TextBlock, dialect: CsvDialect, wanted: list[int], width:
 
 
 def _without_unclosed(text: bytes, dialect: CsvDialect) -> tuple[NDArray[np.int64], bytes]:
-    """Return the places of the rows whose quote is not closed, and the text without them."""
+    """Return the places of the rows with an unclosed quote, and the text without them."""
     none = np.zeros(0, np.int64)
     if not dialect.quoting.may_quote(text):
         return none, text
@@ -293,7 +293,7 @@ def _without_rows(text: bytes, wrong: list[Any], dialect: CsvDialect) -> bytes:
 
 
 def _joined(text: bytes, starts: NDArray[np.int64], rows: NDArray[np.int64]) -> bytes:
-    """Return the text of some rows, given by their places among the `starts`."""
+    """Return the joined text of the rows at some places among the `starts`."""
     stops = np.append(starts[1:], len(text))
     return b"".join(text[start:stop] for start, stop in zip(starts[rows], stops[rows], strict=True))
 
@@ -306,9 +306,9 @@ def _split(text: bytes, dialect: CsvDialect, width: int, wanted: list[int], wron
         return "skip"
 
     chosen = [f"f{place}" for place in dict.fromkeys(wanted)]
-    if not text:  # Arrow takes that to be an error
+    if not text:  # Arrow reports an error for it
         return pa.table({name: pa.array([], pa.binary()) for name in chosen})
-    if text.startswith(BOM):  # Arrow drops one, which within a file is a character like others
+    if text.startswith(BOM):  # Arrow would drop it, but within a file it is an ordinary character
         text = BOM + text
     table: pa.Table = arrow_csv.read_csv(
         pa.BufferReader(text),

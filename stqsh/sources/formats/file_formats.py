@@ -1,6 +1,6 @@
-"""The file formats of stqsh itself: their readers, the endings of their files, and how columns are found.
+"""The built-in file formats: their readers, file name endings, and how columns are found.
 
-A package adds formats in the same way: `FileFormat` is all that the rest of stqsh knows of one.
+A package adds formats in the same way: the rest of stqsh knows a format only as a `FileFormat`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from stqsh.sources.formats.row_blocks import TextBlock, find_rows
 from stqsh.sources.formats.time_formats import TimeFormat
 from stqsh.spec.stream import MOST_COLUMNS, Options
 
-#: The number of bytes, and of objects, that are read of a file to find its columns.
+#: The number of bytes, and of objects, that are read from a file to find its columns.
 _PROBED_BYTES, PROBED_OBJECTS = 1 << 18, 2000
 _WHOLE_TYPES = {"INT", "BIGINT"}
 _NUMBER_TYPES = _WHOLE_TYPES | {"FLOAT", "DOUBLE"}
@@ -50,7 +50,7 @@ _ISO_DATE = r"^\d{4}-\d\d-\d\d"
 _WORDS = pa.array(["true", "false"])
 
 Columns = dict[str, str | None]
-"""Names and types; None where all values are null."""
+"""Names and types; the type is None if all values are null."""
 
 
 class Reader(Protocol):
@@ -64,15 +64,15 @@ class Reader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """A file format, of stqsh or of a package, see `stqsh/docs/extending.md`.
+    """A file format, built in or from a package, see `stqsh/docs/extending.md`.
 
     Attributes:
         read: yields the rows of a file.
         endings: the endings of files of this format, such as ".rep", in lower case.
-        columns: returns the columns of a file and their types, None where all values are null; without it,
+        columns: returns the columns of a file and their types, None for those with only nulls; without it,
             statements have to list the columns.
-        geometry: returns the column of geometries that a file names; None without one.
-        crs: returns the reference system that a file names for its geometries; None without one.
+        geometry: returns the geometry column that a file declares; None if it declares none.
+        crs: returns the reference system that a file declares for its geometries; None if it declares none.
     """
 
     read: Reader
@@ -112,7 +112,7 @@ def _csv_columns(path: Path, options: Options) -> Columns:
 
 
 def first_fields(path: Path, options: Options) -> dict[str, Array]:
-    """Return the columns of a CSV file's first rows, binary and null where empty; {} for an empty file."""
+    """Return the columns of a CSV file's first rows, binary, with null for empty; {} for an empty file."""
     dialect = CsvDialect.of(options)
     text = next(csv_text_blocks(path, dialect, _PROBED_BYTES), None)
     if text is None or not len(find_rows(text.text, dialect.quoting)):
@@ -133,12 +133,12 @@ def _width(text: TextBlock, dialect: CsvDialect) -> int:
 
 
 def kind_of_text(column: Array, times: TimeFormat = ISO) -> str | None:
-    """Return the narrowest type of a column of text, None if it is empty.
+    """Return the narrowest type of a text column, None if it is empty.
 
-    Leading zeros make it text, and so do whole numbers that are no BIGINT: they may be keys.
+    Numbers with leading zeros are text, and so are integers too large for BIGINT, because they may be keys.
 
     Args:
-        times: the format of times that are not ISO 8601.
+        times: the format of times that are not in ISO 8601.
     """
     cast = cast_column(column, "STRING")
     values = without_null_words(cast.values.drop_null()).drop_null()
@@ -183,7 +183,7 @@ def _objects(lines: Iterable[bytes]) -> Iterable[JsonObject]:
 
 
 def kinds_of_objects(objects: Iterable[JsonObject]) -> Columns:
-    """Return the types of the members of JSON objects, without lists; of objects within them as `a.b`."""
+    """Return the types of JSON objects' members, without lists; members of inner objects are named `a.b`."""
     kinds: Columns = {}
     for found in objects:
         for name in flat_members(found):
@@ -222,7 +222,7 @@ def _layer_columns(path: Path, options: Options) -> Columns:
     kinds: Columns = {}
     for field, column in first_columns(path, options).items():
         kinds[field] = kind_of_arrow(column.type)
-        if kinds[field] == "STRING" and kind_of_text(column) == "TIMESTAMP":  # a Shapefile has no times
+        if kinds[field] == "STRING" and kind_of_text(column) == "TIMESTAMP":  # Shapefiles have no time type
             kinds[field] = "TIMESTAMP"
     return {name: kind for name, kind in kinds.items() if kind is not None}
 
@@ -235,7 +235,7 @@ def _gpx_columns(path: Path, options: Options) -> Columns:
 
 
 def kind_of_arrow(kind: pa.DataType) -> str | None:
-    """Return the column type for an Arrow type; None where there is none."""
+    """Return the column type for an Arrow type; None if there is none."""
     if isinstance(kind, pa.DictionaryType):
         return kind_of_arrow(kind.value_type)
     for is_kind, name in _ARROW_KINDS:
@@ -245,7 +245,7 @@ def kind_of_arrow(kind: pa.DataType) -> str | None:
 
 
 def _whole_digits(kind: Any) -> int:
-    """Return how many digits the decimals of a type have that are whole numbers, 0 for other types."""
+    """Return the number of digits of an integral decimal type, 0 for other types."""
     return int(kind.precision) if pa.types.is_decimal(kind) and kind.scale == 0 else 0
 
 

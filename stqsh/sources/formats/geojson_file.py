@@ -1,6 +1,6 @@
-"""Read points of GeoJSON files: a FeatureCollection, or one Feature a line.
+"""Read points from GeoJSON files: a FeatureCollection, or one Feature per line.
 
-A Point gives the values of the LOCATION columns.
+A Point provides the values of the LOCATION columns.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Feature(NamedTuple):
     """A feature.
 
     Attributes:
-        geometry: JSON, None where it is missing.
-        identity: the members that are no properties: `id`, where the feature has one.
+        geometry: the JSON of the geometry, None if it is missing.
+        identity: the members that are not properties: `id`, if the feature has one.
     """
 
     geometry: object
@@ -58,7 +58,7 @@ class Feature(NamedTuple):
 
 
 class FeatureRow(NamedTuple):
-    """A line, or an element of a collection: its feature, or the reason why there is none."""
+    """A line, or an element of a collection: its feature, or the reason why it has none."""
 
     line: int
     text: bytes
@@ -69,10 +69,10 @@ class FeatureRow(NamedTuple):
 def read_geojson_blocks(
     path: Path, layout: RecordSchema, options: Options, size: int | None = None
 ) -> Iterator[RowBlock]:
-    """Read a GeoJSON file; columns but the location are found among the properties, or are called `id`.
+    """Read a GeoJSON file; columns other than the location are properties, or the member `id`.
 
-    A FeatureCollection is read as a whole, and its features count as lines, from 1; else blocks are of about
-    `size` bytes.
+    A FeatureCollection is read as a whole, and its features are numbered from 1 like lines; otherwise blocks
+    have about `size` bytes.
 
     Raises:
         SourceError: no feature has the key or the time. OSError: the file cannot be read.
@@ -88,10 +88,10 @@ def read_geojson_blocks(
 
 
 def read_features(path: Path, size: int | None = None) -> Iterator[list[FeatureRow]]:
-    """Yield the features of a file, block by block, of about `size` bytes of single features.
+    """Yield the features of a file in blocks, of about `size` bytes for single features.
 
     Raises:
-        OSError: the file cannot be read, or is a FeatureCollection that is no JSON.
+        OSError: the file cannot be read, or is a FeatureCollection with invalid JSON.
     """
     with open_bytes(path) as stream:
         head = stream.read(4096)
@@ -112,7 +112,7 @@ def _feature_row(number: int, line: bytes) -> FeatureRow:
 
 
 def geojson_crs(head: bytes) -> str | None:
-    """Return the reference system that the beginning of an old GeoJSON file names; None without one.
+    """Return the reference system in the beginning of an old GeoJSON file; None if it has none.
 
     >>> geojson_crs(b'{"crs": {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::25832"}}')
     'urn:ogc:def:crs:EPSG::25832'
@@ -122,7 +122,7 @@ def geojson_crs(head: bytes) -> str | None:
 
 
 def may_be_collection(head: bytes) -> bool:
-    """Return whether a file with this beginning may be a FeatureCollection, whose members have any order."""
+    """Return whether a file with this beginning may be a FeatureCollection; members may be in any order."""
     text = head.removeprefix(BOM).lstrip()
     first, _ = load_object(text.partition(b"\n")[0])
     if first is not None:
@@ -131,10 +131,10 @@ def may_be_collection(head: bytes) -> bool:
 
 
 def collection_rows(text: bytes) -> list[FeatureRow] | None:
-    """Return the features of a FeatureCollection; None where the text is none, and does not say so.
+    """Return the features of a FeatureCollection; None if the text is not and does not claim to be one.
 
     Raises:
-        OSError: the text is no FeatureCollection, though it says that it is one.
+        OSError: the text claims to be a FeatureCollection but is not.
     """
     found, reason = load_object(text.removeprefix(BOM))
     features = found.get("features") if found else None
@@ -150,7 +150,7 @@ def collection_rows(text: bytes) -> list[FeatureRow] | None:
 
 
 def flatten(row: FeatureRow, layout: RecordSchema) -> JsonObject | str:
-    """Return a feature's values by column, or the reason why it is no record.
+    """Return a feature's values by column, or the reason why it is not a record.
 
     A feature without a geometry is a record with an empty location.
     """
@@ -167,7 +167,7 @@ def flatten(row: FeatureRow, layout: RecordSchema) -> JsonObject | str:
 
 
 def _point(feature: Feature) -> tuple[object, object] | None:
-    """Return the coordinates of a Point, empty ones without a geometry, None for another geometry."""
+    """Return the coordinates of a Point; empty ones without a geometry; None for other geometries."""
     if feature.geometry is None:
         return None, None
     place = feature.geometry.get("coordinates") if isinstance(feature.geometry, dict) else None

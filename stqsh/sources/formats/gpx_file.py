@@ -1,8 +1,8 @@
-"""Read GPX files: points of tracks and routes, and waypoints; a point's number, from 1, stands for its line.
+"""Read GPX files: points of tracks and routes, and waypoints; a point's number, from 1, serves as its line.
 
-The columns are `lon`, `lat`, `ele`, `time`; `track`, the name of the point's track or route, or its number,
-from 1, where it has none; `segment`, its number within the track; `name`, that of the point; and what else
-points have, each by the name of its element, also within `extensions`.
+The columns are `lon`, `lat`, `ele`, `time`; `track`, the name of the point's track or route, or its number
+from 1 if it has no name; `segment`, the segment's number within the track; `name`, the point's name; and one
+column for each other element of the points, also within `extensions`, named after the element.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def read_gpx_blocks(
 
     Raises:
         SourceError: no point has a declared column.
-        OSError: the file cannot be read, or is no GPX.
+        OSError: the file cannot be read, or is not GPX.
     """
     check_options(options, TIME_OPTIONS, "FORMAT GPX")
     names: list[str] | None = None
@@ -60,7 +60,7 @@ def gpx_points(path: Path, size: int) -> Iterator[list[JsonObject]]:
     """Yield the points of a GPX file, at most `size` at a time, as texts by column.
 
     Raises:
-        OSError: the file cannot be read, or is no GPX.
+        OSError: the file cannot be read, or is not GPX.
     """
     waiting = list[JsonObject]()
     try:
@@ -97,7 +97,7 @@ def _points(stream: Any) -> Iterator[JsonObject]:
             name = element.text.strip()
         elif tag in _POINTS:
             yield _point(element, tag, name, segment)
-            around[-1].clear()  # what has been read is not kept
+            around[-1].clear()  # frees the memory of what has been read
 
 
 def _tag(element: ElementTree.Element) -> str:

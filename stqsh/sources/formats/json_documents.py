@@ -1,4 +1,4 @@
-"""Read files of JSON: lines, arrays, lists within an object, or the features of GeoJSON."""
+"""Read JSON files: lines, arrays, lists within an object, or GeoJSON features."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from stqsh.sources.formats.row_blocks import BOM
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
 from stqsh.spec.stream import Options
 
-#: The number of bytes that say whether a file holds features.
+#: The number of bytes that are examined to find out whether a file contains features.
 _HEAD = 1 << 16
 
 
 def read_json_blocks(
     path: Path, layout: RecordSchema, options: Options, size: int | None = None
 ) -> Iterator[RowBlock]:
-    """Read a file of JSON in blocks of about `size` bytes; a missing member is null.
+    """Read a JSON file in blocks of about `size` bytes; missing members are null.
 
     Raises:
-        SourceError: an unknown option, or no object has the key or the time. OSError: not readable.
+        SourceError: an option is unknown, or no object has the key or the time.
+        OSError: the file cannot be read.
     """
     check_options(options, TIME_OPTIONS, "FORMAT JSON")
     if has_features(path):
@@ -34,9 +35,9 @@ def read_json_blocks(
 
 
 def features_crs(path: Path) -> str | None:
-    """Return the reference system that a file of GeoJSON names; None where it names none, or is no GeoJSON.
+    """Return the reference system that a GeoJSON file declares; None if it has none, or is not GeoJSON.
 
-    It is looked for in the beginning of the file, which is none where the file cannot be read.
+    Only the beginning of the file is searched; it counts as empty if the file cannot be read.
     """
     try:
         head = read_head(path, _HEAD)
@@ -46,13 +47,13 @@ def features_crs(path: Path) -> str | None:
 
 
 def has_features(path: Path) -> bool:
-    """Return whether a file of JSON is GeoJSON: a FeatureCollection, or one Feature a line; a pipe is none.
+    """Return whether a JSON file is GeoJSON: a FeatureCollection, or one Feature per line; never for a pipe.
 
     Raises:
         OSError: the file cannot be read.
     """
     if not path.is_file():
-        return False  # what is read of a pipe is gone
+        return False  # data read from a pipe cannot be read again
     head = read_head(path, _HEAD)
     first, _ = load_object(head.removeprefix(BOM).lstrip().partition(b"\n")[0])
     if first is not None and first.get("type") == "Feature" and "geometry" in first:

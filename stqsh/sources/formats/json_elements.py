@@ -1,7 +1,8 @@
-"""Read the elements of a JSON document as JSON lines: of an array, or of the list that an object holds.
+"""Read the elements of a JSON document as JSON lines: of an array, or of a list within an object.
 
-The text stays as it is, except that each element becomes one line: commas between elements become line ends,
-and line ends within elements become blanks. So what reads JSON lines reads arrays of any size, in blocks.
+The text does not change, except that each element becomes one line: commas between elements become line ends,
+and line ends within elements become blanks. Readers of JSON lines can therefore read arrays of any size, in
+blocks.
 """
 
 from __future__ import annotations
@@ -27,25 +28,25 @@ from stqsh.sources.formats.row_blocks import (
     text_blocks,
 )
 
-#: The number of bytes in which the list of a document begins.
+#: The number of bytes in which the list of a document has to begin.
 _HEAD = 1 << 20
-#: Files of these names hold one object a line, unless they begin with an array.
+#: Files with these endings contain one object per line, unless they begin with an array.
 _LINES = (".jsonl", ".ndjson")
-#: A string that is closed, a string that is not, and what gives a document its structure.
+#: A closed string, an unclosed string, and the characters that form a document's structure.
 _TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|"|[\[\]{}:,]')
 _LF, _CR, _SPACE, _QUOTE, _ESCAPE, _COMMA = 10, 13, 32, 34, 92, 44
 _OPEN, _CLOSE, _OPEN_LIST, _CLOSE_LIST = 123, 125, 91, 93
-#: What stands for a line end within a string, which JSON does not allow either.
+#: The replacement for a line end within a string, which JSON forbids just like line ends.
 _CONTROL = 1
 
 
 class Document(NamedTuple):
-    """Where the elements of a JSON document begin, and how they are told apart.
+    """Where the elements of a JSON document begin, and how they are separated.
 
     Attributes:
         start: the number of bytes before the first element.
-        is_list: whether commas divide the elements; else line ends do, behind objects of several lines.
-        is_member: whether the list is a member of an object, the rest of which says nothing.
+        is_list: whether commas separate the elements; otherwise line ends do, after multi-line objects.
+        is_member: whether the list is a member of an object, the rest of which is ignored.
     """
 
     start: int
@@ -57,7 +58,7 @@ def read_json_text(path: Path, size: int | None = None) -> Iterator[TextBlock]:
     """Read a JSON file as JSON lines, in blocks of about `size` bytes; elements of a list count as lines.
 
     Raises:
-        OSError: the file cannot be read or decompressed to its end, after what is before that.
+        OSError: the file cannot be read or decompressed to its end; raised after the readable part.
     """
     with open_bytes(path) as stream:
         source = _whole_stream(stream, path)
@@ -80,7 +81,7 @@ def _whole_stream(stream: ByteStream, path: Path) -> ByteStream:
 
 
 def find_document(head: bytes, path: Path) -> Document | None:
-    """Return what a file with this beginning is, None for JSON lines.
+    """Return how a document with this beginning is structured, None for JSON lines.
 
     >>> find_document(b'[{"a": 1}]', Path("a.json"))
     Document(start=1, is_list=True, is_member=False)
@@ -97,7 +98,7 @@ def find_document(head: bytes, path: Path) -> Document | None:
     first, _, rest = map(bytes.strip, text.partition(b"\n"))
     is_one = not rest or first.endswith(b"[") or (first.endswith((b"{", b",")) and not rest.startswith(b"{"))
     if not is_one:
-        return None  # the first of several lines is whole, or damaged
+        return None  # the first of several lines is complete, or damaged
     at = _list_of_objects(text)
     if at is not None:
         return Document(start + at, True, True)
@@ -105,7 +106,7 @@ def find_document(head: bytes, path: Path) -> Document | None:
 
 
 def _list_of_objects(text: bytes) -> int | None:
-    """Return where the elements begin of the first list of objects within a JSON object; None without one."""
+    """Return where the elements of the first list of objects in a JSON object begin; None without one."""
     within, begun = list[bytes](), None
     for found in _TOKENS.finditer(text):
         token = found[0]
@@ -122,13 +123,13 @@ def _list_of_objects(text: bytes) -> int | None:
 
 
 class BegunStream:
-    """A stream, which may be a pipe, from its beginning, of which some bytes have been read already."""
+    """A stream, possibly a pipe, read from its beginning although some bytes have already been consumed."""
 
     def __init__(self, head: bytes, stream: ByteStream) -> None:
         self._head, self._stream = head, stream
 
     def read(self, size: int, /) -> bytes:
-        """Return at most `size` bytes, none at the end. Raises `OSError`: the stream goes no further."""
+        """Return at most `size` bytes, b"" at the end. Raises `OSError`: the stream cannot go on."""
         if not self._head:
             return self._stream.read(size)
         piece, self._head = self._head[:size], self._head[size:]
@@ -144,7 +145,7 @@ class ElementStream:
         self._state = np.zeros(4, np.int64)
 
     def read(self, size: int, /) -> bytes:
-        """Return at most `size` bytes, none at the end. Raises `OSError`: the stream goes no further."""
+        """Return at most `size` bytes, b"" at the end. Raises `OSError`: the stream cannot go on."""
         while self._before:
             skipped = self._stream.read(self._before)
             if not skipped:
@@ -160,14 +161,16 @@ class ElementStream:
 def _divide(  # noqa: PLR0912 - one branch for each byte that matters
     data: NDArray[np.uint8], state: NDArray[np.int64], is_list: bool, is_member: bool
 ) -> None:
-    """Write each element as a line, in place.
+    """Turn each element into a line, in place.
+
+    One pass over the bytes tracks the nesting depth and whether a byte is within a string; O(n).
 
     Args:
         data: the next bytes, uint8 (n,).
         state: depth, whether it is within a string, whether a character is escaped, and whether the list has
             ended, int64 (4,); kept from call to call.
-        is_list: whether elements are divided by commas.
-        is_member: whether what follows the list says nothing.
+        is_list: whether commas separate the elements.
+        is_member: whether the text after the list is ignored.
     """
     depth, in_string, escaped, ended = state[0], state[1], state[2], state[3]
     for i in range(len(data)):
@@ -191,7 +194,7 @@ def _divide(  # noqa: PLR0912 - one branch for each byte that matters
             data[i] = _LF
         elif is_list and depth == 0 and byte == _CLOSE_LIST:
             data[i], ended = _LF, 1
-        elif is_list and depth == 0 and ended and byte == _OPEN_LIST:  # another array behind the first one
+        elif is_list and depth == 0 and ended and byte == _OPEN_LIST:  # another array follows the first
             data[i], ended = _SPACE, 0
         elif byte in (_OPEN, _OPEN_LIST):
             depth += 1

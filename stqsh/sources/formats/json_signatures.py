@@ -1,7 +1,7 @@
-"""Tell JSON lines apart without parsing them into values: which are objects, and of what form.
+"""Classify JSON lines without decoding their values: which lines are objects, and of what form.
 
-Arrow refuses a whole block for one line that is no JSON, or that has text where others have a number. A
-signature of each line, from one pass over the bytes, says which lines can be read together.
+Arrow rejects a whole block because of one line that is not JSON, or that has text where others have a number.
+A signature of each line, computed in one pass over the bytes, determines which lines can be read together.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LF, _QUOTE, _ESCAPE, _COLON, _COMMA = 10, 34, 92, 58, 44
 _OPEN, _CLOSE, _OPEN_LIST, _CLOSE_LIST = 123, 125, 91, 93
 _MINUS, _PLUS, _POINT, _ZERO, _NINE = 45, 43, 46, 48, 57
 _SMALL_A, _SMALL_E, _SMALL_U = 97, 101, 117
-#: Where the high and the low surrogates of UTF-16 begin, and where the low ones end.
+#: The first high and the first low surrogate of UTF-16, and the end of the low ones.
 _HIGH, _LOW, _LOW_END = 0xD800, 0xDC00, 0xE000
 _TRUE = np.frombuffer(b"true", np.uint8)
 _FALSE = np.frombuffer(b"false", np.uint8)
@@ -26,16 +26,17 @@ _NULL = np.frombuffer(b"null", np.uint8)
 _ESCAPED = np.frombuffer(b'"\\/bfnrt', np.uint8)
 #: FNV-1a's offset and prime (64 bits).
 _BASIS, _PRIME = np.uint64(14695981039346656037), np.uint64(1099511628211)
-#: An exponent of more digits may be infinite.
+#: A number whose exponent has more digits may be infinite.
 _EXPONENT_DIGITS = 2
 #: The type of objects and lists.
 _CONTAINER = 5
 
 
 def line_signatures(text: bytes, count: int) -> NDArray[np.uint64]:
-    """Return a signature of each of `count` lines, uint64 (count,): 0 where a line may be no object.
+    """Return a signature of each of `count` lines, uint64 (count,); 0 for lines that may not be objects.
 
-    Lines of one signature have the same members in the same order, with values of the same types.
+    Lines with equal signatures have the same members in the same order, with values of the same types. The
+    signature is an FNV-1a hash of the members' names and types, in O(bytes).
     """
     signatures, others = _signatures(np.frombuffer(text, np.uint8), count)
     if others.any() and not is_utf8(text):
@@ -48,7 +49,7 @@ def line_signatures(text: bytes, count: int) -> NDArray[np.uint64]:
 
 @kernel
 def _signatures(data: Bytes, count: int) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """Return the signature of each line, and whether it holds bytes beyond ASCII; `data` is uint8 (n,)."""
+    """Return the signature of each line, and whether it contains non-ASCII bytes; `data` is uint8 (n,)."""
     signatures, others = np.zeros(count, np.uint64), np.zeros(count, np.bool_)
     start = 0
     for line in range(count):
@@ -64,14 +65,14 @@ def _signatures(data: Bytes, count: int) -> tuple[NDArray[np.uint64], NDArray[np
 
 
 def cut_off_lines(text: bytes, begins: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which lines are the beginning of an object, and not the whole of it, bool (n,).
+    """Return which lines are certainly the beginning of an incomplete object, bool (n,).
 
-    A line may be so where the answer is no: one with escapes, letters beyond ASCII or nested values.
+    The result is false for some such lines, too: those with escapes, non-ASCII letters or nested values.
 
     Args:
         text: the text of the lines.
-        begins: where they begin in it, int64 (n,).
-        ends: where they end in it, int64 (n,).
+        begins: the beginning of each line in it, int64 (n,).
+        ends: the end of each line in it, int64 (n,).
     """
     return _cut_off_lines(np.frombuffer(text, np.uint8), begins, ends)
 
@@ -86,7 +87,7 @@ def _cut_off_lines(data: Bytes, begins: NDArray[np.int64], ends: NDArray[np.int6
 
 @kernel
 def _is_cut_off(data: Bytes, i: Int, stop: Int) -> Flag:
-    """Return whether a line from `i` on is an object that ends too early, and has plain members only."""
+    """Return whether the line from `i` on is an incomplete object with plain members only."""
     more = i < stop and data[i] == _OPEN
     for k in range(i, stop):
         more &= data[k] < 128 and data[k] != _ESCAPE
@@ -102,7 +103,7 @@ def _is_cut_off(data: Bytes, i: Int, stop: Int) -> Flag:
 
 @kernel
 def _behind_member(data: Bytes, i: Int, stop: Int) -> Int:
-    """Return what follows the member at `i`: `stop` if the line ends before, -1 if it is not plain."""
+    """Return the place after the member at `i`: `stop` if the line ends within it, -1 if it is not plain."""
     end = _string(data, i, stop)
     if end < 0:
         return _open_string(data, i, stop)
@@ -121,7 +122,7 @@ def _behind_member(data: Bytes, i: Int, stop: Int) -> Int:
 
 @kernel
 def _open_string(data: Bytes, i: Int, stop: Int) -> Int:
-    """Return `stop` if a string without escapes begins at `i` and does not end, -1 otherwise."""
+    """Return `stop` if an unclosed string without escapes begins at `i`, -1 otherwise."""
     if data[i] != _QUOTE:
         return -1
     for k in range(i + 1, stop):
@@ -132,7 +133,7 @@ def _open_string(data: Bytes, i: Int, stop: Int) -> Int:
 
 @kernel
 def _blank(data: Bytes, i: Int, stop: Int) -> Int:
-    """Return the first place from `i` on that is not blank."""
+    """Return the first non-blank place from `i` on."""
     while i < stop and (data[i] == 32 or data[i] == 9 or data[i] == 13):
         i += 1
     return i
@@ -140,7 +141,7 @@ def _blank(data: Bytes, i: Int, stop: Int) -> Int:
 
 @kernel
 def _object(data: Bytes, start: Int, stop: Int) -> Int:
-    """Return the signature of the object that a line is, or 0."""
+    """Return the signature of the object in a line, or 0 if the line is not an object."""
     found, closed = _BASIS, False
     i = _blank(data, start, stop)
     more = i < stop and data[i] == _OPEN
@@ -165,7 +166,7 @@ def _object(data: Bytes, start: Int, stop: Int) -> Int:
 
 @kernel
 def _value(data: Bytes, i: Int, stop: Int) -> tuple[Int, Int]:
-    """Return a code for the type of the value at `i`, and its end; -1 for none."""
+    """Return the type code and the end of the value at `i`; the end is -1 if there is none."""
     kind, end = 0, -1
     first = data[i] if i < stop else 0
     if first == _QUOTE:
@@ -185,7 +186,7 @@ def _value(data: Bytes, i: Int, stop: Int) -> tuple[Int, Int]:
 
 @kernel
 def _string(data: Bytes, i: Int, stop: Int) -> Int:
-    """Return the end of the string at `i`; -1 for none."""
+    """Return the end of the string at `i`; -1 if there is none."""
     if i >= stop or data[i] != _QUOTE:
         return -1
     i += 1
@@ -203,7 +204,7 @@ def _string(data: Bytes, i: Int, stop: Int) -> Int:
 
 @kernel
 def _escape(data: Bytes, i: Int, stop: Int) -> Int:
-    """Return the end of the escape at `i`, a pair of surrogates being one; -1 for none."""
+    """Return the end of the escape at `i`, counting a surrogate pair as one; -1 if there is none."""
     if i + 1 < stop and (data[i + 1] == _ESCAPED).any():
         return i + 2
     unit = _code_unit(data, i, stop)
@@ -216,7 +217,7 @@ def _escape(data: Bytes, i: Int, stop: Int) -> Int:
 
 @kernel
 def _code_unit(data: Bytes, i: Int, stop: Int) -> Int:
-    """Return the UTF-16 code unit that a `\\uXXXX` at `i` stands for; -1 for none."""
+    """Return the UTF-16 code unit of the `\\uXXXX` at `i`; -1 if there is none."""
     if i + 6 > stop or data[i] != _ESCAPE or data[i + 1] != _SMALL_U:
         return -1
     unit = 0
@@ -241,7 +242,7 @@ def _digits(data: Bytes, i: Int, stop: Int) -> Int:
 
 @kernel
 def _number(data: Bytes, i: Int, stop: Int) -> Int:
-    """Return the end of the number at `i`; -1 for none, or one that may be infinite."""
+    """Return the end of the number at `i`; -1 if there is none, or if it may be infinite."""
     if data[i] == _MINUS:
         i += 1
     end = _digits(data, i, stop)
@@ -266,7 +267,7 @@ def _number(data: Bytes, i: Int, stop: Int) -> Int:
 
 @kernel
 def _word(data: Bytes, i: Int, stop: Int, word: Bytes) -> Int:
-    """Return the end of a word at `i`; -1 if another one is there."""
+    """Return the end of `word` at `i`; -1 if it is not there."""
     if i + len(word) > stop:
         return -1
     for k in range(len(word)):
@@ -277,7 +278,7 @@ def _word(data: Bytes, i: Int, stop: Int, word: Bytes) -> Int:
 
 @kernel
 def _nested(data: Bytes, i: Int, stop: Int) -> Int:
-    """Return the end of an object or a list by its brackets; what is between them is for the parser."""
+    """Return the end of an object or a list, by counting brackets; the parser checks its content."""
     depth = 0
     while i < stop:
         byte = data[i]

@@ -1,4 +1,4 @@
-"""Read layers of GeoPackage, Shapefile and FlatGeobuf; a row's number, from 1, stands for its line."""
+"""Read layers of GeoPackage, Shapefile and FlatGeobuf; a row's number, from 1, serves as its line."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from stqsh.spec.stream import Options
 
 LAYER_FORMATS = ("gpkg", "shapefile", "fgb")
 """The formats that this module reads."""
-#: The number of rows that are read together, and of those that tell the types of columns.
+#: The number of rows that are read together, and the number that determines the types of columns.
 _BLOCK_ROWS, _FIRST_ROWS = 1 << 16, 1000
 
 
 def read_layer_blocks(
     path: Path, layout: RecordSchema, options: Options, size: int | None = None
 ) -> Iterator[RowBlock]:
-    """Read the declared columns of a layer in blocks of at most `size` rows; `geometry` is one, as WKB.
+    """Read the declared columns of a layer in blocks of at most `size` rows; `geometry` is WKB.
 
     Raises:
         SourceError: a declared column is missing, or pyogrio is not installed.
@@ -52,20 +52,20 @@ def read_layer_blocks(
 
 
 def layer_schema(path: Path, options: Options) -> pa.Schema:
-    """Return the columns of a layer, that of geometries last. Raises as `read_layer_blocks` does."""
+    """Return the columns of a layer, with the geometry column last. Raises as `read_layer_blocks` does."""
     with _opened(path, options, 1) as batches:
         return batches.schema
 
 
 def first_columns(path: Path, options: Options) -> dict[str, Array]:
-    """Return the columns of a layer's first rows by name. Raises as `read_layer_blocks` does."""
+    """Return the columns of a layer's first rows, by name. Raises as `read_layer_blocks` does."""
     with _opened(path, options, _FIRST_ROWS) as batches:
         first = next(iter(batches), pa.RecordBatch.from_pylist([], batches.schema))
     return dict(zip(first.schema.names, first.columns, strict=True))
 
 
 def layer_crs(path: Path, options: Options) -> str | None:
-    """Return the reference system of a layer, None where there is none. Raises as `read_layer_blocks`."""
+    """Return the reference system of a layer, None if it has none. Raises as `read_layer_blocks` does."""
     pyogrio = _pyogrio(path)
     with _errors(pyogrio, path):
         found = pyogrio.read_info(path, layer=_layer(pyogrio, path, options))["crs"]
@@ -73,7 +73,7 @@ def layer_crs(path: Path, options: Options) -> str | None:
 
 
 class _Batches:
-    """The batches of a layer, in which the column of geometries has the same name in all formats."""
+    """The batches of a layer; the geometry column has the same name for all formats."""
 
     def __init__(self, reader: pa.RecordBatchReader, geometry: str) -> None:
         self._reader = reader
@@ -101,7 +101,7 @@ def _pyogrio(path: Path) -> Any:
 
 @contextmanager
 def _errors(pyogrio: Any, path: Path) -> Iterator[None]:
-    """Turn what GDAL says of a file into an `OSError`."""
+    """Convert GDAL's errors about a file into `OSError`."""
     kinds = (pyogrio.errors.DataSourceError, pyogrio.errors.DataLayerError, pyogrio.errors.FieldError)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Import packages that only some files need, and say how to install one that is missing."""
+"""Import packages that only some files need; errors explain how to install a missing one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from stqsh.errors import SourceError
 
 
 def needed(package: str, what: str) -> Any:
-    """Return a package of the extra `geo`.
+    """Import a package of the extra `geo`.
 
     Raises:
-        SourceError: it is not installed; the message says that `what` needs it.
+        SourceError: it is not installed; the message contains `what`, which needs the package.
     """
     try:
         return import_module(package)

@@ -1,4 +1,4 @@
-"""Read Parquet files; the number of a row, from 1, stands for its line."""
+"""Read Parquet files; a row's number, from 1, serves as its line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_parquet_blocks(
     """Read the declared columns of a Parquet file in blocks of at most `size` rows.
 
     Raises:
-        SourceError: a declared column is missing, or there are several of its name.
+        SourceError: a declared column is missing, or its name occurs more than once.
         OSError, pa.ArrowInvalid: the file cannot be read.
     """
     check_options(options, TIME_OPTIONS, "FORMAT PARQUET")
@@ -54,13 +54,13 @@ def read_parquet_blocks(
 
 @contextmanager
 def open_parquet(path: Path) -> Iterator[Any]:
-    """Open a Parquet file, whatever the bytes of its name are: Arrow refuses a path that is no UTF-8."""
+    """Open a Parquet file, even if its name is not valid UTF-8, which Arrow rejects in paths."""
     with memory_map(os.fsencode(path)) as source, parquet.ParquetFile(source) as file:
         yield file
 
 
 def geoparquet_geometry(path: Path) -> tuple[str, str | None] | None:
-    """Return the column of geometries of a GeoParquet file, and its reference system; None without one.
+    """Return the geometry column of a GeoParquet file, and its reference system; None if it has none.
 
     Raises:
         OSError, pa.ArrowInvalid: the file cannot be read.
@@ -75,7 +75,7 @@ def geoparquet_geometry(path: Path) -> tuple[str, str | None] | None:
 
 
 def locate_rows(batch: pa.RecordBatch, first_row: int, ordinals: NDArray[np.int64]) -> list[RowLocation]:
-    """Return the numbers, from 1, and the texts of some rows of a batch that begins with row `first_row`."""
+    """Return the line numbers, from 1, and the texts of some rows of a batch that begins with `first_row`."""
     rows = zip(*map(python_values, batch.take(ordinals).columns), strict=True)
     return [
         RowLocation(first_row + ordinal, _as_json(dict(zip(batch.schema.names, row, strict=True))))

@@ -1,7 +1,7 @@
-"""Make the columns of the location: from a column of geometries, and from other reference systems.
+"""Compute the location columns: from a geometry column, and from other reference systems.
 
-A file has its location in two columns of numbers, or in one column of points as WKT or WKB. Its reference
-system is what the option `crs` says, else what the file says, else degrees of longitude and latitude.
+A file has its location in two numeric columns, or in one column of points as WKT or WKB. Its reference system
+is given by the option `crs`, or else by the file, or else is longitude and latitude in degrees.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from stqsh.sources.formats.reference_systems import NONE, Floats, Projection, pr
 from stqsh.spec.stream import ColumnSpec, Options
 
 ReadBlocks: TypeAlias = Callable[[RecordSchema], Iterator[RowBlock]]
-"""Reads the blocks of a file with the given columns; raises `SourceError` for one that it lacks."""
+"""Reads the blocks of a file with the given columns; raises `SourceError` if the file lacks one."""
 
 PLACE_OPTIONS = ("crs", "geometry")
-"""The options of FORMAT that say where records are, for all formats."""
+"""The options of FORMAT about the places of records, for all formats."""
 GEOMETRY = "geometry"
-"""The column of geometries of formats that have one."""
+"""The geometry column of the formats that have one."""
 USUAL_GEOMETRIES = (
     GEOMETRY, "geom", "the_geom", "wkt", "wkb", "wkt_geom", "wkb_geometry", "geometry_wkt", "geo", "geog",
     "point", "shape", "location", "position", "coordinates",
 )  # fmt: skip
-"""Usual names of columns of geometries."""
+"""Usual names of geometry columns."""
 _POINT, _MULTIPOINT = 0, 4
 _SRID = r"^\s*SRID=\d+;"
 _WKB_BEGINS = (b"\x00", b"\x01")
@@ -46,11 +46,11 @@ _WKT = r"^\s*(SRID=\d+;)?\s*(?i:MULTI)?(?i:POINT|LINESTRING|POLYGON|GEOMETRYCOLL
 
 @dataclass(frozen=True, slots=True)
 class PlaceOptions:
-    """What a source says of the places of its records.
+    """A source's options about the places of its records.
 
     Attributes:
-        crs: their reference system; None for the file's own.
-        geometry: the column of geometries; None for a usual one.
+        crs: the reference system; None for the file's own.
+        geometry: the geometry column; None for one with a usual name.
     """
 
     crs: str | None = None
@@ -64,16 +64,16 @@ class PlaceOptions:
 
     @property
     def axes(self) -> tuple[str, str]:
-        """The names of the columns that are made of geometries."""
+        """The names of the two columns that are computed from geometries."""
         return ("x", "y") if self.crs is not None and self.crs.lower() == NONE else ("lon", "lat")
 
 
 class OwnPlaces(NamedTuple):
-    """What a file says of its places, looked for only where it matters.
+    """A file's own declarations about places, read only when needed.
 
     Attributes:
-        geometries: returns the names that its column of geometries may have, the best first.
-        crs: returns the reference system of its geometries; None where it says none.
+        geometries: returns possible names of its geometry column, the most likely first.
+        crs: returns the reference system of its geometries; None if it declares none.
     """
 
     geometries: Callable[[], Sequence[str]]
@@ -81,20 +81,20 @@ class OwnPlaces(NamedTuple):
 
 
 def without_places(options: Options) -> Options:
-    """Return the options of the format itself."""
+    """Return the options without those about places."""
     return {name: value for name, value in options.items() if name not in PLACE_OPTIONS}
 
 
 def read_with_places(
     read: ReadBlocks, layout: RecordSchema, options: PlaceOptions, own: OwnPlaces
 ) -> Iterator[RowBlock]:
-    """Yield the blocks of a file; columns of the location that it lacks are made of its geometries.
+    """Yield the blocks of a file; location columns that it lacks are computed from its geometries.
 
     Args:
         read: reads the file.
         layout: the declared columns.
-        options: where records are.
-        own: what the file says of its places.
+        options: the options about places.
+        own: the file's own declarations about places.
 
     Raises:
         SourceError: a declared column is missing. OptionError: there is no such reference system.
@@ -130,7 +130,7 @@ def read_with_places(
 
 
 def find_geometry(read: ReadBlocks, names: Sequence[str]) -> str | None:
-    """Return the first of some columns that holds geometries; None without one."""
+    """Return the first of some columns that contains geometries; None if there is none."""
     for name in names:
         try:
             block = next(read(RecordSchema((ColumnSpec(name, "STRING"),), "")), None)
@@ -156,7 +156,7 @@ def are_geometries(column: Array) -> bool:
 
 
 def geometries_of(column: Array) -> NDArray[Any]:
-    """Return the geometries of a column, objects (n,); None for null, and for a value that is none."""
+    """Return the geometries of a column, objects (n,); None for null and for other values."""
     if pa.types.is_struct(column.type):
         x, y = (pc.struct_field(column, axis).to_numpy(zero_copy_only=False) for axis in ("x", "y"))
         points: NDArray[Any] = np.asarray(shapely.points(x, y), object)
@@ -187,9 +187,9 @@ def _is_text(kind: pa.DataType) -> bool:
 def _placed(
     block: RowBlock, layout: RecordSchema, axes: tuple[str, str], project: Projection | None
 ) -> RowBlock:
-    """Return a block whose last column, of geometries, gives the columns of the location.
+    """Return a block whose location columns are computed from its last column, which has geometries.
 
-    Rows that may be nowhere are so with another geometry than a point.
+    If rows may have no place, a row with another geometry than a point gets none.
     """
     *others, column = block.columns
     found = geometries_of(column)
@@ -223,7 +223,7 @@ _KINDS = (
 
 
 def _projected(block: RowBlock, layout: RecordSchema, axes: tuple[str, str], project: Projection) -> RowBlock:
-    """Return a block with coordinates in degrees; a row whose coordinates are no numbers is set aside."""
+    """Return a block with coordinates in degrees; rows with invalid coordinates are set aside."""
     at = [layout.position(axis) for axis in axes]
     casts = [cast_column(block.columns[place], "DOUBLE") for place in at]
     x, y = (_numbers(cast.values) for cast in casts)
@@ -254,7 +254,7 @@ def _numbers(values: Array) -> Floats:
 
 
 def _without(block: RowBlock, bad: NDArray[np.bool_], reason: Callable[[int], str]) -> RowBlock:
-    """Return a block without some rows, which are set aside."""
+    """Set aside some rows of a block; return the block with the other rows."""
     rows = np.flatnonzero(bad)
     if not len(rows):
         return block

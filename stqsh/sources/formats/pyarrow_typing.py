@@ -1,4 +1,4 @@
-"""Give types to the parts of pyarrow that the published stubs leave untyped."""
+"""Types for the parts of pyarrow that the published stubs leave untyped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turn raw blocks into typed, checked records; bad rows become dead letters with their reasons."""
+"""Turn raw blocks into typed, checked records; bad rows become dead letters with reasons."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from stqsh.sources.formats.casting import CastColumn, cast_numbers, without_infi
 from stqsh.sources.formats.pyarrow_typing import Array, pc
 from stqsh.sources.formats.record_schema import RecordSchema
 
-#: The number of characters of a bad row that are kept, so that it can be mended and taken in again.
+#: The number of characters of a bad row that are kept, so that the row can be corrected and fed again.
 TEXT_LIMIT = 4000
-#: The number of characters of a bad value that its reason quotes.
+#: The number of characters of a bad value that are quoted in its reason.
 QUOTE_LIMIT = 200
 
 Reason = Callable[[int], str]
@@ -27,11 +27,11 @@ Reason = Callable[[int], str]
 
 @dataclass(frozen=True, slots=True)
 class BadRows:
-    """Rows that hold no record.
+    """Rows that contain no valid record.
 
     Attributes:
-        places: of the rows, int64 (n,).
-        reasons: why, one for each.
+        places: the places of the rows, int64 (n,).
+        reasons: the reason for each row.
     """
 
     places: NDArray[np.int64]
@@ -39,7 +39,7 @@ class BadRows:
 
     @staticmethod
     def of(pairs: Sequence[tuple[int, str]]) -> BadRows:
-        """Return rows that are given with their reasons."""
+        """Return bad rows from pairs of a place and a reason."""
         return BadRows(np.array([place for place, _ in pairs], np.int64), [reason for _, reason in pairs])
 
     @staticmethod
@@ -68,14 +68,14 @@ class RowLocation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RowBlock:
-    """Rows of one file as its reader found them.
+    """Rows of one file, as its reader returns them.
 
     Attributes:
-        columns: the declared columns in order, (n,) each, as text (binary: to be parsed) or typed.
+        columns: the declared columns in order, (n,) each, as binary text to be parsed, or typed.
         ordinals: the places of the rows in the block, int64 (n,), increasing.
-        locate: returns the lines and texts of ordinals, for bad rows only.
+        locate: returns the lines and texts of ordinals; called only for bad rows.
         number: the place of the block in its file.
-        dead: rows without columns.
+        dead: rows that could not be split into columns.
         size: the number of bytes read.
     """
 
@@ -89,7 +89,7 @@ class RowBlock:
 
 @dataclass(frozen=True, slots=True)
 class ParsedRecords:
-    """The m good records of some files with their order, and the bad ones.
+    """The m good records of some files in order, and the bad ones.
 
     Attributes:
         columns: the declared columns in their types.
@@ -108,21 +108,21 @@ class ParsedRecords:
     rows: int = 0
 
     def numbered_from(self, before: int, key: int) -> ParsedRecords:
-        """Return the records with the numbers of their rows, in column `key`, behind those of others."""
+        """Return the records with their row numbers, in column `key`, shifted by the rows `before` them."""
         columns = [*self.columns]
         columns[key] = pc.add(columns[key], before)
         return replace(self, columns=columns)
 
 
 class RowCheck(NamedTuple):
-    """Rows (n,) that fail a check, and the reason for one of them."""
+    """Which rows (n,) fail a check, and a function for the reason of one of them."""
 
     mask: Mask
     reason: Reason
 
 
 class FileBlock(NamedTuple):
-    """A block with its file: the index among the sorted files, and the path."""
+    """A block with its file: the file's index in the sorted list, and its path."""
 
     file: int
     path: str
@@ -133,7 +133,7 @@ def parse(blocks: Sequence[FileBlock], layout: RecordSchema, known: SeenKeys | N
     """Turn blocks with columns of the same types, in order of file and place, into records.
 
     Args:
-        known: the keys of earlier records, where a key must not occur again.
+        known: the keys of earlier records, if keys must be unique.
     """
     if not blocks:
         nothing = [pa.nulls(0, field.type) for field in layout.schema]
@@ -167,7 +167,7 @@ def parse(blocks: Sequence[FileBlock], layout: RecordSchema, known: SeenKeys | N
 
 
 def _numbers(blocks: Sequence[FileBlock]) -> NDArray[np.int64]:
-    """Return the numbers of the rows of some blocks, from 1; bad rows have one as well. int64 (n,)."""
+    """Return the row numbers of some blocks, from 1, int64 (n,); bad rows are numbered, too."""
     sizes = [len(each.block.ordinals) + len(each.block.dead) for each in blocks]
     begins = np.cumsum([1, *sizes[:-1]])
     numbers = [begin + each.block.ordinals for begin, each in zip(begins, blocks, strict=True)]
@@ -228,9 +228,9 @@ def _type_reason(name: str, kind: str, values: Array, wanted: str) -> Reason:
 
 
 def python_values(column: Array) -> list[Any]:
-    """Return a column as Python's values; those that Python cannot hold as text.
+    """Return a column as Python values; values that Python cannot represent become text.
 
-    These are times beyond the year 9999 and, alone or in lists, text that is no UTF-8.
+    These are times after the year 9999 and, alone or in lists, text that is not valid UTF-8.
     """
     try:
         return column.to_pylist()
@@ -269,7 +269,7 @@ def _is_empty(column: Array) -> Mask:
 
 
 def _location_checks(columns: list[Array], layout: RecordSchema) -> Iterator[RowCheck]:
-    """Check that places have both coordinates or none, finite and, in degrees, on the globe.
+    """Check that places have both coordinates or neither, finite and, in degrees, on the globe.
 
     An event always has both.
     """

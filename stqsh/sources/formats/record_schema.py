@@ -1,4 +1,4 @@
-"""Describe the records of a source: columns, roles and ticks."""
+"""The description of a source's records: columns, roles and ticks."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from stqsh.spec.stream import ColumnSpec, Options, StreamSpec, TableSpec
 
 @dataclass(frozen=True, slots=True)
 class RecordSchema:
-    """The part of a StreamSpec or TableSpec that parsing needs, picklable for workers.
+    """The part of a StreamSpec or TableSpec that parsing needs; picklable for workers.
 
     Attributes:
         columns: (name, type) as declared.
-        key, x, y, time: names among them; a table has only the key, the others are empty, and rows that are
-            asked once have none of them.
+        key, x, y, time: names of columns; a table has only a key and empty other roles; rows of a one-time
+            query have none of the four.
         order: "time" or "arrival".
         event: whether records are never replaced, and kept for `keep_us` (None: for ever).
         times: the format of TIMESTAMP columns.
-        places: the columns of the location of rows that may be anywhere, or nowhere.
-        numbers_rows: whether the key is the row's number, which no file has as a column.
+        places: the location columns of rows that may be anywhere, or have no place.
+        numbers_rows: whether the key is the row's number, which is not a column of the files.
     """
 
     columns: tuple[ColumnSpec, ...]
@@ -45,7 +45,7 @@ class RecordSchema:
 
     @staticmethod
     def of(spec: StreamSpec) -> RecordSchema:
-        """Return the schema of a stream. Raises `SourceError` for wrong time options."""
+        """Return the schema of a stream. Raises `SourceError` for invalid time options."""
         return RecordSchema(
             spec.columns,
             *spec.roles,
@@ -60,7 +60,7 @@ class RecordSchema:
 
     @property
     def in_files(self) -> RecordSchema:
-        """Return the schema of what files hold: without the number of the row."""
+        """Return the schema of the files' content: without the row's number."""
         if not self.numbers_rows:
             return self
         columns = tuple(column for column in self.columns if column[0] != self.key)
@@ -68,7 +68,7 @@ class RecordSchema:
 
     @staticmethod
     def of_table(spec: TableSpec) -> RecordSchema:
-        """Return the schema of a table. Raises `SourceError` for wrong time options."""
+        """Return the schema of a table. Raises `SourceError` for invalid time options."""
         return RecordSchema(spec.columns, spec.key, times=TimeFormat.of(spec.source.options))
 
     @property
@@ -83,26 +83,26 @@ class RecordSchema:
 
     @property
     def located(self) -> bool:
-        """Return whether records have places, as those of streams do."""
+        """Return whether records have places; those of streams have."""
         return bool(self.x)
 
     def position(self, name: str) -> int:
-        """Return the place of a declared column."""
+        """Return the index of a declared column."""
         return self.names.index(name)
 
 
 def near(name: str, known: Iterable[str]) -> str | None:
-    """Return a hint with names similar to `name`, None where there are none."""
+    """Return a hint with names similar to `name`, None if there are none."""
     by_lower = {other.lower(): other for other in known}
     found = difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)
     return f"did you mean {' or '.join(by_lower[lower] for lower in found)}?" if found else None
 
 
 def match_names(wanted: Iterable[str], present: list[str], origin: str) -> list[int]:
-    """Find each wanted name among those present, by exact case first.
+    """Return the index of each wanted name among those present, preferring exact case.
 
     Raises:
-        SourceError: a name is missing; the message has its origin and similar names.
+        SourceError: a name is missing; the message contains the origin and similar names.
     """
     wanted = list(wanted)
     places = {name: place for place, name in reversed(list(enumerate(present)))}
@@ -116,10 +116,10 @@ def match_names(wanted: Iterable[str], present: list[str], origin: str) -> list[
 
 
 def check_options(options: Options, known: Iterable[str], what: str) -> None:
-    """Refuse unknown options.
+    """Check that all options are known.
 
     Raises:
-        OptionError: there is an unknown option; the message has similar names.
+        OptionError: an option is unknown; the message contains similar names.
     """
     known = list(known)
     for name in options:

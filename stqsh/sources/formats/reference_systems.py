@@ -1,4 +1,4 @@
-"""Bring coordinates of other reference systems to degrees of longitude and latitude."""
+"""Convert coordinates from other reference systems to longitude and latitude in degrees."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from stqsh.sources.formats.optional_packages import needed
 
 Floats: TypeAlias = NDArray[np.float64]
 Projection: TypeAlias = Callable[[Floats, Floats], tuple[Floats, Floats]]
-"""Takes x and y, float64 (n,) each, and returns longitudes and latitudes; infinite ones for none."""
+"""Takes x and y, float64 (n,) each; returns longitudes and latitudes, infinite where there are none."""
 
 NONE = "none"
-"""The reference system of coordinates that stay as they are."""
+"""The name of the reference system of coordinates that are not converted."""
 _DEGREES = frozenset(
     {"EPSG:4326", "OGC:CRS84", "CRS84", "WGS84", "URN:OGC:DEF:CRS:OGC:1.3:CRS84", NONE.upper()}
 )
 
 
 def projection(crs: str | None) -> Projection | None:
-    """Return what brings coordinates to degrees of WGS 84; None where they stay as they are.
+    """Return a conversion of coordinates to degrees of WGS 84; None if they are not converted.
 
     Args:
-        crs: a reference system as `EPSG:25832`, as WKT or as PROJ JSON, x before y in any case; None if it is
-            unknown, and `none` where coordinates are not in degrees and stay so.
+        crs: a reference system such as `EPSG:25832`, as WKT or as PROJ JSON, always with x before y; None if
+            unknown; `none` for coordinates that are not in degrees and are not converted.
 
     Raises:
         OptionError: there is no such reference system.
@@ -61,7 +61,7 @@ def _projection(crs: str) -> Projection | None:
 
 
 def shown(crs: str) -> str:
-    """Return a reference system in a message.
+    """Return the name of a reference system for messages.
 
     >>> shown('PROJCS["NAD83 / New York", …]')
     'NAD83 / New York'

@@ -1,4 +1,4 @@
-"""Divide text into blocks of whole rows, and locate the physical line of a row."""
+"""Divide text into blocks of whole rows, and find the physical line of a row."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BLOCK_BYTES = 8 << 20
 BOM = b"\xef\xbb\xbf"
 """The byte-order mark of UTF-8."""
 _LF, _CR = 10, 13
-#: A quoted field has at most this many lines; a quote that is still open then is taken for a mistake.
+#: A quoted field has at most this many lines; a quote that is open for longer is considered a mistake.
 MOST_LINES = 32
 _LEAST_PIECE, _MOST_PIECE = 1 << 10, 1 << 18
 #: The extensions of compressed files.
@@ -29,49 +29,49 @@ COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 
 
 LONGEST_ROW = 64 << 20
-"""The most bytes of a row: a longer one is hardly a row, and would have to fit into memory."""
+"""The most bytes of a row, which has to fit into memory; anything longer is hardly a row."""
 
 
 class LongRowError(OSError):
-    """A row that is longer than `LONGEST_ROW`; `line` is where it begins."""
+    """A row is longer than `LONGEST_ROW`; `line` is where it begins."""
 
     def __init__(self, line: int) -> None:
         super().__init__(f"line {line} is longer than {LONGEST_ROW >> 20} MB")
 
 
 class ByteStream(Protocol):
-    """What text is read from."""
+    """A source of bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """Return at most `size` bytes, none at the end."""
+        """Return at most `size` bytes, b"" at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quoting:
-    """The bytes of separator and quote; -1 without quotes."""
+    """The bytes used as separator and quote; -1 without quotes."""
 
     separator: int
     quote: int = -1
 
     def may_quote(self, text: bytes) -> bool:
-        """Return whether a text holds quotes at all."""
+        """Return whether a text contains any quotes."""
         return self.quote >= 0 and bytes([self.quote]) in text
 
 
-#: The quoting of rows that are plain lines.
+#: The quoting of rows that are simply lines.
 PLAIN = Quoting(separator=-1)
 
 
 @dataclass(frozen=True, slots=True)
 class TextBlock:
-    """Whole rows of a file: `text`, its first physical line (from 1), its place among the blocks."""
+    """Whole rows of a file: `text`, its first physical line (from 1), its number among the blocks."""
 
     text: bytes
     first_line: int
     number: int
 
     def row_starts(self, quoting: Quoting) -> NDArray[np.int64]:
-        """Return the beginning of each row that is not empty, (n,), as the parser sees rows."""
+        """Return the beginning of each non-empty row, (n,), as the parser splits rows."""
         return find_rows(self.text, quoting)
 
     def locate(self, ordinals: NDArray[np.int64], quoting: Quoting) -> list[RowLocation]:
@@ -98,12 +98,12 @@ def is_utf8(text: bytes) -> bool:
 
 
 def shown(text: bytes) -> str:
-    """Return the beginning of a row as a dead letter shows it."""
+    """Return the beginning of a row for its dead letter."""
     return text[: TEXT_LIMIT * 4].decode(errors="replace").strip("\r\n")[:TEXT_LIMIT]
 
 
 def open_bytes(path: Path) -> Any:
-    """Open a file for reading, and decompress it by its extension."""
+    """Open a file for reading, decompressing it according to its extension."""
     compression = COMPRESSIONS.get(path.suffix.lower())
     if compression is None:
         return path.open("rb")
@@ -113,12 +113,12 @@ def open_bytes(path: Path) -> Any:
 def read_text_blocks(
     path: Path, quoting: Quoting, size: int | None = None, encoding: str = ""
 ) -> Iterator[TextBlock]:
-    """Read a file as blocks of whole rows of about `size` bytes, as UTF-8; a byte-order mark is dropped.
+    """Read a file as blocks of whole rows of about `size` bytes, in UTF-8 without a byte-order mark.
 
-    `encoding` is that of a file without a byte-order mark; "" is UTF-8.
+    `encoding` is the encoding of a file without a byte-order mark; "" is UTF-8.
 
     Raises:
-        OSError: the file cannot be read or decompressed to its end, after what is before that.
+        OSError: the file cannot be read or decompressed to its end; raised after the readable part.
     """
     with open_bytes(path) as stream:
         source = SalvagingStream(stream) if path.suffix.lower() in COMPRESSIONS else stream
@@ -126,10 +126,10 @@ def read_text_blocks(
 
 
 class SalvagingStream:
-    """Reads a compressed stream that may be cut off or damaged, as far as it goes.
+    """Reads a truncated or damaged compressed stream up to the damage.
 
-    A read that fails gives nothing of what it has decompressed, so it is read in pieces. They are small at
-    first: of a stream that is cut off, a sixteenth is lost at most, and less of a large one.
+    A failing read loses all that it has decompressed, so the stream is read in pieces. They are small at
+    first: at most a sixteenth of a truncated stream is lost, and less of a large one.
     """
 
     def __init__(self, stream: ByteStream) -> None:
@@ -138,10 +138,10 @@ class SalvagingStream:
         self._problem: OSError | None = None
 
     def read(self, size: int, /) -> bytes:
-        """Return at most `size` bytes, none at the end.
+        """Return at most `size` bytes, b"" at the end.
 
         Raises:
-            OSError: the stream goes no further.
+            OSError: the stream cannot be read further.
         """
         parts, missing = list[bytes](), size
         while missing > 0 and self._problem is None:
@@ -162,10 +162,10 @@ class SalvagingStream:
 
 
 def text_blocks(stream: ByteStream, quoting: Quoting, size: int = BLOCK_BYTES) -> Iterator[TextBlock]:
-    """Divide what is read from a stream into blocks of whole rows; each read of up to `size` ends a block.
+    """Divide the bytes of a stream into blocks of whole rows; each read of up to `size` ends a block.
 
     Raises:
-        LongRowError: a row is longer than `LONGEST_ROW`, after the rows before it.
+        LongRowError: a row is longer than `LONGEST_ROW`; raised after the rows before it.
     """
     rest, line, number = b"", 1, 0
     while data := stream.read(max(size, len(rest))):
@@ -184,7 +184,7 @@ def text_blocks(stream: ByteStream, quoting: Quoting, size: int = BLOCK_BYTES) -
 
 
 def end_of_rows(text: bytes, quoting: Quoting) -> int:
-    """Return the beginning of the last row, which may be incomplete: a safe place to divide."""
+    """Return the beginning of the last row, which may be incomplete: a safe place to split the text."""
     if quoting.may_quote(text):
         starts = find_rows(text, quoting, is_whole=False)
         return int(starts[-1]) if len(starts) else 0
@@ -192,7 +192,7 @@ def end_of_rows(text: bytes, quoting: Quoting) -> int:
 
 
 def count_lines(text: bytes) -> int:
-    """Count the physical lines that end in a text: with LF, CR LF or CR."""
+    """Count the ends of physical lines in a text: LF, CR LF or CR."""
     return text.count(b"\n") + (text.count(b"\r") - text.count(b"\r\n") if b"\r" in text else 0)
 
 
@@ -205,10 +205,10 @@ def line_ends(data: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 
 def find_rows(text: bytes, quoting: Quoting, *, is_whole: bool = True) -> NDArray[np.int64]:
-    """Return the beginning of each row that is not empty, (n,).
+    """Return the beginning of each non-empty row, (n,).
 
     Args:
-        is_whole: whether a quote that is open at the end of the text will never be closed.
+        is_whole: whether the text is complete, so that a quote open at its end will never be closed.
     """
     data = np.frombuffer(text, dtype=np.uint8)
     if quoting.may_quote(text):
@@ -220,9 +220,9 @@ def find_rows(text: bytes, quoting: Quoting, *, is_whole: bool = True) -> NDArra
 
 
 def find_unclosed(text: bytes, quoting: Quoting) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the beginning of each row of whole rows, (n,), and which have a quote that is not closed, (n,).
+    """Return the beginning of each complete row, (n,), and which rows have an unclosed quote, (n,).
 
-    A row takes one line after such a quote, so that the rows behind it are read.
+    A row with an unclosed quote ends with its line, so that the rows after it can be read.
     """
     return _quoted_rows(np.frombuffer(text, dtype=np.uint8), quoting.separator, quoting.quote, True)
 
@@ -231,14 +231,15 @@ def find_unclosed(text: bytes, quoting: Quoting) -> tuple[NDArray[np.int64], NDA
 def _quoted_rows(
     data: NDArray[np.uint8], separator: int, quote: int, is_whole: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Find rows where line ends may be within quotes, and those whose quote is not closed.
+    """Find rows whose line ends may be within quotes, and those with an unclosed quote.
 
-    As in Arrow's parser, a quote opens only at the beginning of a field, and a doubled one stays inside. A
-    quote that `MOST_LINES` lines do not close, or the end of whole rows, encloses nothing behind its line.
+    As in Arrow's parser, a quote opens only at the beginning of a field, and a doubled quote stays inside. A
+    quote that is not closed within `MOST_LINES` lines, or before the end of complete text, encloses only the
+    rest of its line. One pass over the bytes, O(n).
 
     Args:
         data: uint8 (n,).
-        is_whole: whether a quote that is open at the end will never be closed.
+        is_whole: whether the text is complete, so that a quote open at its end will never be closed.
 
     Returns:
         int64 (rows,) and bool (rows,).
@@ -247,7 +248,7 @@ def _quoted_rows(
     unclosed = np.zeros(len(data), dtype=np.bool_)
     count = 0
     in_row, at_field, in_quotes = False, True, False
-    lines, line_end = 0, -1  # since the quote opened
+    lines, line_end = 0, -1  # both since the quote opened
     i = 0
     while i < len(data):
         byte = data[i]

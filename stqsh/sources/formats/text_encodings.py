@@ -1,4 +1,4 @@
-"""Read text of any encoding as UTF-8, which is what parsers take."""
+"""Read text of any encoding as UTF-8, which the parsers expect."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 from stqsh.errors import OptionError
 
 UTF8_OR_CP1252 = "utf-8, cp1252"
-"""The encoding of text whose bytes are UTF-8, or else Windows-1252, a superset of Latin-1."""
+"""The encoding of text that is UTF-8, or else Windows-1252, a superset of Latin-1."""
 _FALLBACK = "stqsh-cp1252"
 _MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _EXAMPLES = "for instance encoding => 'latin-1', 'cp1252' or 'utf-16'"
@@ -22,7 +22,7 @@ def checked_encoding(name: object) -> str:
     """Return the name of an encoding, "" for UTF-8.
 
     Raises:
-        OptionError: there is no such encoding of text.
+        OptionError: the encoding is unknown.
     """
     if name in ("", UTF8_OR_CP1252):
         return str(name)
@@ -36,7 +36,7 @@ def checked_encoding(name: object) -> str:
 
 
 def _as_cp1252(problem: UnicodeError) -> tuple[str, int]:
-    """Decode bytes that are no UTF-8 as Windows-1252, and those that it does not have as Latin-1."""
+    """Decode bytes that are not UTF-8 as Windows-1252, or as Latin-1 where that has no character."""
     assert isinstance(problem, UnicodeDecodeError), "it handles errors of decoding"
     bad = problem.object[problem.start : problem.end]
     return "".join(_cp1252(byte) for byte in bad), problem.end
@@ -51,7 +51,7 @@ codecs.register_error(_FALLBACK, _as_cp1252)
 
 
 class Utf8Stream:
-    """A stream whose text is given as UTF-8; a byte-order mark of UTF-16 counts more than `encoding`."""
+    """Reads a stream as UTF-8; a UTF-16 byte-order mark takes precedence over `encoding`."""
 
     def __init__(self, stream: _Bytes, encoding: str = "") -> None:
         self._stream, self._encoding = stream, encoding
@@ -59,7 +59,7 @@ class Utf8Stream:
         self._has_begun = False
 
     def read(self, size: int, /) -> bytes:
-        """Return about `size` bytes, none at the end. Raises `OSError`: the stream goes no further."""
+        """Return about `size` bytes, b"" at the end. Raises `OSError`: the stream cannot be read further."""
         data = self._stream.read(size)
         if not self._has_begun:
             self._begin(data)
@@ -79,7 +79,7 @@ class Utf8Stream:
 
 
 def find_encoding(text: bytes) -> str:
-    """Return the encoding of the beginning of a text, "" for UTF-8, and for UTF-16 with a byte-order mark.
+    """Return the encoding of the beginning of a text; "" for UTF-8, and for UTF-16 with a byte-order mark.
 
     >>> find_encoding("Zürich".encode()), find_encoding("Zürich".encode("latin-1"))
     ('', 'utf-8, cp1252')

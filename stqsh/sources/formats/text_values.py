@@ -1,4 +1,4 @@
-"""Many short texts as one, which parsers take as a whole."""
+"""Many short texts stored as one, so that parsers can process them together."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-#: The bytes that a blank value may begin with.
+#: The bytes with which a blank value may begin.
 _BLANKS = np.frombuffer(b" \t\n\r\x0b\x0c", np.uint8)
 _LF = 10
 
 
 @dataclass(frozen=True, slots=True)
 class TextValues(Sequence[bytes]):
-    """Values that stand in one text, with a line end between them.
+    """Values joined into one text, with a line end between them.
 
     Attributes:
         text: the text.
-        ends: where each value ends in it, int64 (n,).
+        ends: the end of each value in it, int64 (n,).
     """
 
     text: bytes
@@ -38,12 +38,12 @@ class TextValues(Sequence[bytes]):
 
     @property
     def begins(self) -> NDArray[np.int64]:
-        """Where each value begins, int64 (n,)."""
+        """The beginning of each value, int64 (n,)."""
         return np.append(0, self.ends[:-1] + 1)[: len(self.ends)]
 
     @property
     def are_lines(self) -> bool:
-        """Whether each value is one line of the text, and none is blank."""
+        """Whether each value is exactly one line of the text, and none is blank."""
         if not len(self.ends):
             return True
         begins, data = self.begins, np.frombuffer(self.text, np.uint8)
@@ -52,7 +52,7 @@ class TextValues(Sequence[bytes]):
         return not np.isin(data[begins], _BLANKS).any()
 
     def end_with(self, ending: bytes) -> NDArray[np.bool_]:
-        """Return which values end with some bytes, bool (n,)."""
+        """Return which values end with `ending`, bool (n,)."""
         data = np.frombuffer(self.text, np.uint8)
         found = self.ends - self.begins >= len(ending)
         for place, byte in enumerate(reversed(ending), start=1):
@@ -60,7 +60,7 @@ class TextValues(Sequence[bytes]):
         return found
 
     def some(self, which: NDArray[np.bool_]) -> bytes:
-        """Return the text of some values, bool (n,)."""
+        """Return the text of the values selected by `which`, bool (n,)."""
         changes = np.flatnonzero(np.diff(which, prepend=False, append=False))
         begins, ends = self.begins[changes[::2]].tolist(), self.ends[changes[1::2] - 1].tolist()
         return b"\n".join([self.text[at:stop] for at, stop in zip(begins, ends, strict=True)])
@@ -81,7 +81,7 @@ class TextValues(Sequence[bytes]):
     def __getitem__(self, at: slice) -> list[bytes]: ...
 
     def __getitem__(self, at: int | slice) -> bytes | list[bytes]:
-        """Return a value, or some."""
+        """Return a value, or a slice of values."""
         if isinstance(at, slice):
             return [self[place] for place in range(*at.indices(len(self)))]
         begin = int(self.ends[at - 1]) + 1 if at else 0

@@ -1,4 +1,4 @@
-"""Read times that are not ISO 8601, as the FORMAT options of a source describe them."""
+"""Read times that are not ISO 8601, according to the FORMAT options of a source."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from stqsh.errors import OptionError
 from stqsh.sources.formats.pyarrow_typing import Array, pc
 from stqsh.spec.stream import Options
 
-#: The options of all text formats.
+#: The options that all text formats have.
 TIME_OPTIONS = ("timestamp", "zone")
-#: The units a second of numbers since the epoch, by the option `timestamp`.
+#: How many units of numeric times make a second, by the option `timestamp`.
 UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 #: The names of these units in messages.
 UNIT_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
@@ -26,10 +26,10 @@ _SOME_TIME = 1 << 50
 #: Fractions of seconds in a pattern, as Python writes them.
 _FRACTION = ".%f"
 _DAY_US = 86_400_000_000
-#: Arrow reads a day that the month does not have as one of the first 3 of the next month; an offset may shift
-#: it by a day.
+#: Arrow reads a day that does not exist in a month as one of the first 3 days of the next month; an offset
+#: may shift it by a day.
 _DAYS_BEYOND, _SHORTEST_MONTH = 4, 28
-#: The day of the month as an ISO week, which strptime reads and ignores.
+#: The day of the month, replaced by the ISO week, which strptime parses and ignores.
 _WITHOUT_DAY = {
     **dict.fromkeys(("%d", "%e", "%Od", "%Oe"), "%V"),
     **dict.fromkeys(("%D", "%x"), "%m/%V/%y"),
@@ -44,9 +44,9 @@ class TimeFormat:
 
     Attributes:
         pattern: a pattern of strptime such as `'%m/%d/%Y %I:%M:%S %p'`; empty for ISO 8601 and numbers.
-            `.%f` stands for a fraction of a second, if there is one.
+            `.%f` matches an optional fraction of a second.
         zone: the time zone of times without one.
-        per_second: the units of numbers since the epoch a second, 1 for seconds.
+        per_second: how many units of numeric times make a second, 1 for seconds.
     """
 
     pattern: str = ""
@@ -58,7 +58,7 @@ class TimeFormat:
         """Read the options `timestamp` (a pattern, or 's', 'ms', 'us', 'ns' for numbers) and `zone`.
 
         Raises:
-            SourceError: the pattern holds no '%', or there is no such zone.
+            SourceError: the pattern has no '%', or there is no such zone.
         """
         pattern, zone = options.get("timestamp", ""), options.get("zone", "UTC")
         if not isinstance(pattern, str) or (pattern and pattern not in UNITS and "%" not in pattern):
@@ -69,17 +69,17 @@ class TimeFormat:
 
     @property
     def wording(self) -> str:
-        """Return the expected form of a value, for dead letters."""
+        """Return the expected form of a value, for reasons in dead letters."""
         if self.pattern:
             return f"not a time of the form {self.pattern}"
         unit = next(UNIT_NAMES[unit] for unit, per_second in UNITS.items() if per_second == self.per_second)
         return f"not a time (ISO 8601, or {unit} since the epoch)"
 
     def parse(self, text: Array) -> Array:
-        """Read text (n,) by the pattern as UTC; null where it does not match.
+        """Parse text (n,) by the pattern into UTC; null where it does not match.
 
-        A local time that occurs twice when the clocks change is the earlier one; one that does not occur is
-        moved to the change.
+        A local time that occurs twice because clocks are set back means the earlier one; one that does not
+        exist is moved to the time of the change.
         """
         if _FRACTION in self.pattern:
             return self._parse_fractions(text)
@@ -90,7 +90,7 @@ class TimeFormat:
         return self.in_utc(found)
 
     def _parse_fractions(self, text: Array) -> Array:
-        """Read text (n,) by a pattern with fractions of seconds, which Arrow does not read; cut to µs."""
+        """Parse text (n,) by a pattern with fractions of seconds, which Arrow cannot; truncate to µs."""
         whole = replace(self, pattern=self.pattern.replace(_FRACTION, ""))
         digits = pc.struct_field(pc.extract_regex(text, r":\d{2}[.,](?P<digits>\d{1,9})"), "digits")
         seconds = whole.parse(pc.replace_substring_regex(text, r"(:\d{2})[.,]\d{1,9}", r"\1"))
@@ -99,9 +99,9 @@ class TimeFormat:
         return found.cast(_UTC)
 
     def _overflown(self, text: Array, found: Array) -> NDArray[np.bool_]:
-        """Mark days that their month does not have, such as the 30th of February, which Arrow accepts.
+        """Mark days that do not exist in their month, such as the 30th of February, which Arrow accepts.
 
-        They are read again without their days, as times of the first of their months.
+        The texts are parsed again without their days, as times on the first of the month, and compared.
         """
         day = pc.day(found)
         early = pc.or_(pc.less_equal(day, _DAYS_BEYOND), pc.greater_equal(day, _SHORTEST_MONTH))
@@ -114,14 +114,14 @@ class TimeFormat:
         return out
 
     def in_utc(self, naive: Array) -> Array:
-        """Return times (n,) as UTC; those without a zone are in the zone of the source."""
+        """Convert times (n,) to UTC; those without a zone are in the source's zone."""
         if naive.type.tz is None and self.zone != "UTC":
             naive = pc.assume_timezone(naive, self.zone, ambiguous="earliest", nonexistent="latest")
         return naive.cast(_UTC)
 
 
 def _without_day(pattern: str) -> str:
-    """Return a pattern that reads the day of the month as a number without a meaning.
+    """Return a pattern that parses the day of the month and ignores it.
 
     >>> _without_day("%D %H%%d")
     '%m/%V/%y %H%%d'
@@ -130,9 +130,9 @@ def _without_day(pattern: str) -> str:
 
 
 def _are_beyond_months(times: Array, firsts: Array) -> NDArray[np.bool_]:
-    """Return which times (n,) have a day that their months do not have, by the same times on the first.
+    """Return which times (n,) have a day that does not exist, given the same times on the first of the month.
 
-    Both may be shifted by the same zone, so the month is the one in whose middle `firsts` and 14 days are.
+    Both may be shifted by the same zone, so the month is taken 14 days after `firsts`.
     """
     begins = pc.fill_null(firsts.cast(pa.int64()), 0).to_numpy()
     days = (times.cast(pa.int64()).to_numpy() - begins) // _DAY_US

@@ -1,11 +1,11 @@
 """GENERATOR 'network': moving objects on a road network, after Brinkhoff (SOLE section 7).
 
-Objects drive the quickest way from crossing to crossing of a synthetic town, as fast as their class, the road
-and their habits allow. They report at regular intervals, and the reports are spread evenly. Brinkhoff's
-objects vanish at the end of their trip; ours begin another one, unless new objects appear (`new_per_tick`) or
-`leave` asks for it: then their last report has an empty location.
+Objects take the quickest way from crossing to crossing of a synthetic town, at a speed limited by their
+class, the road and their habits. They report at regular intervals, and the reports are spread evenly.
+Brinkhoff's objects vanish at the end of their trip. Ours begin another trip, unless new objects appear
+(`new_per_tick`) or `leave` is set: then their last report has an empty location.
 
-The records depend on the options alone, not on how far ahead or in how many pieces they are made.
+The records depend only on the options, not on how far ahead or in how many pieces they are generated.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ COLUMNS = (
 _SECOND = 1_000_000
 _DEGREES = (10.0, 50.0, 10.14, 50.09)
 _UNITS = (0.0, 0.0, 10_000.0, 10_000.0)
-"""The bounds of a town of about ten by ten kilometres, or units."""
+"""The bounds of a town of about ten by ten kilometres, or ten by ten units."""
 
 _MAX_NODES = 4000
 
 
 @dataclass(frozen=True, slots=True)
 class GivenOptions:
-    """The options as a statement gives them, with their defaults. Durations are in µs."""
+    """The options as written in a statement, with their defaults. Durations are in µs."""
 
     objects: OptionValue = 1000
     new_per_tick: OptionValue = 0
@@ -85,7 +85,7 @@ class GeneratorOptions:
         """Read the options of a stream whose source is the generator.
 
         Raises:
-            OptionError: an unknown option, with near names, or a value that makes no sense.
+            OptionError: an option is unknown (the message contains similar names), or a value makes no sense.
         """
         check_options(spec.source.options, OPTION_NAMES, "GENERATOR 'network'")
         given = GivenOptions(**spec.source.options)
@@ -106,12 +106,12 @@ class GeneratorOptions:
 
     @property
     def step_us(self) -> int:
-        """The time between two steps, at most a second and a divisor of the time between reports."""
+        """The time between two steps: at most a second, and a divisor of the time between reports."""
         return gcd(self.report_every_us, _SECOND)
 
     @property
     def slots(self) -> int:
-        """The number of cohorts; each reports in one step out of as many."""
+        """The number of cohorts; in each step, exactly one of them reports."""
         return self.report_every_us // self.step_us
 
     @property
@@ -168,7 +168,7 @@ def _town(spec: StreamSpec, given: GivenOptions) -> TownPlan:
 
 
 def _weights(text: OptionValue) -> tuple[float, ...]:
-    """Read shares such as 'taxi:4 car:1' as one weight for each of `KINDS`."""
+    """Parse shares such as 'taxi:4 car:1' into one weight for each of `KINDS`."""
     known = [kind.name for kind in KINDS]
     weights = dict.fromkeys(known, 0.0)
     for word in str(text).replace(",", " ").split():
@@ -190,10 +190,10 @@ def _share(share: str, text: OptionValue) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GeneratorState:
-    """Everything that a generator of the same stream needs to continue.
+    """The complete state from which a generator of the same stream can continue.
 
     Attributes:
-        step: the number of steps that are done.
+        step: the number of completed steps.
         born: the number of objects so far.
     """
 
@@ -202,19 +202,19 @@ class GeneratorState:
     cohorts: tuple[Cohort, ...]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the state as named arrays, for a file; `of` reads them."""
+        """Return the state as named arrays, for a file; `of` is the inverse."""
         counts = np.array([len(cohort) for cohort in self.cohorts])
         return {**joined(self.cohorts), "counts": counts, "clock": np.array([self.step, self.born])}
 
     @staticmethod
     def of(counts: NDArray[Any], clock: NDArray[Any], **objects: NDArray[Any]) -> GeneratorState:
-        """Return the state of its arrays."""
+        """Return the state from its arrays."""
         step, born = (int(each) for each in clock)
         return GeneratorState(step, born, cut(objects, counts))
 
 
 class NetworkGenerator:
-    """Make the records of a stream step by step; `state` and `restored` interrupt and continue it."""
+    """Generates the records of a stream step by step; `state` and `restored` allow it to be continued."""
 
     def __init__(self, spec: StreamSpec) -> None:
         self._layout, self.options = RecordSchema.of(spec), GeneratorOptions.of(spec)
@@ -231,7 +231,7 @@ class NetworkGenerator:
 
     @property
     def step(self) -> int:
-        """The number of steps that are done."""
+        """The number of completed steps."""
         return self._step
 
     @property
@@ -241,11 +241,11 @@ class NetworkGenerator:
 
     @property
     def ended(self) -> bool:
-        """Whether the last step is done."""
+        """Whether the last step is completed."""
         return self.options.steps is not None and self._step >= self.options.steps
 
     def advance(self) -> pa.RecordBatch:
-        """Do one step; return its records, with the declared columns and `_tick`."""
+        """Compute one step; return its records, with the declared columns and `_tick`."""
         options, slot = self.options, self._step % self.options.slots
         cohort, ended = self._cohorts[slot], None
         if self._step >= options.slots:
@@ -287,7 +287,7 @@ class NetworkGenerator:
         return pa.RecordBatch.from_arrays([*chosen, ticks], schema=schema)
 
     def state(self) -> GeneratorState:
-        """Return everything that a generator of the same stream needs to continue."""
+        """Return the complete state from which a generator of the same stream can continue."""
         return GeneratorState(self._step, self._born, tuple(self._cohorts))
 
     def restored(self, state: GeneratorState) -> NetworkGenerator:

@@ -1,4 +1,4 @@
-"""Generate replay stores ahead of demand, in pieces; a crash between two pieces loses nothing."""
+"""Generate replay stores ahead of demand, piece by piece; a crash between two pieces loses nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SEGMENT_ROWS = 1 << 18
 """The number of rows after which a segment ends."""
 
 _LEAST_ROWS, _LEAST_STEPS = 20_000, 300
-"""The least numbers of rows and of steps that are generated at a time, so that segments are not tiny."""
+"""The minimum numbers of rows and of steps generated at a time, so that segments are not tiny."""
 
 Report = Callable[[float | None, str], None]
 
@@ -33,7 +33,7 @@ def generator_of(spec: StreamSpec) -> NetworkGenerator:
     """Return the generator of a stream, at its beginning.
 
     Raises:
-        OptionError: an unknown generator or option, with near names.
+        OptionError: the generator or an option is unknown; the message contains similar names.
     """
     return GENERATORS[_checked_name(spec)](spec)
 
@@ -42,7 +42,8 @@ def check_generator(spec: StreamSpec) -> None:
     """Check the generator of a stream and its options, without generating anything.
 
     Raises:
-        OptionError: an unknown generator or option, with near names, or a value that makes no sense.
+        OptionError: the generator or an option is unknown (the message contains similar names), or a value
+            makes no sense.
     """
     _checked_name(spec)
     GeneratorOptions.of(spec)
@@ -84,7 +85,7 @@ def extend(spec: StreamSpec, directory: Path, until_tick: int, needed_row: int =
     Only one process may call this at a time. The next call repairs an interrupted one.
 
     Args:
-        needed_row: segments that are wholly before this row are deleted.
+        needed_row: segments that end before this row are deleted.
     """
     manifest = read_manifest(directory)
     if manifest is None:
@@ -119,7 +120,7 @@ def _generate(generator: NetworkGenerator, directory: Path, manifest: Manifest, 
 def _piece(
     generator: NetworkGenerator, directory: Path, manifest: Manifest, until_us: int | None, *, publish: bool
 ) -> Manifest:
-    """Generate a segment, and store the state of the generator after it."""
+    """Generate a segment, and store the generator's state after it."""
     batches: list[pa.RecordBatch] = []
     rows, first, begun = 0, generator.step, manifest.generated
     while not generator.ended and rows < _SEGMENT_ROWS:

@@ -59,7 +59,7 @@ class RoadNetwork:
 
 @lru_cache(maxsize=4)
 def build_road(town: TownPlan) -> RoadNetwork:
-    """Build a town: a grid of streets with displaced crossings and some streets missing.
+    """Build a town: a grid of streets with displaced crossings and some missing streets.
 
     Every fifth line is an arterial road, a ring near the border is a motorway.
     """
@@ -111,8 +111,8 @@ def _edges(side: int, random: np.random.Generator) -> tuple[NDArray[np.int64], N
 def _largest_part(
     x: Floats, y: Floats, ends: NDArray[np.int64], kind: NDArray[np.int8]
 ) -> tuple[Floats, Floats, NDArray[np.int64], NDArray[np.int8]]:
-    """Keep the connected crossings, and renumber them."""
-    # Engines and clients import this module, and few ever build a town: scipy takes them 0.3 s.
+    """Keep the largest connected set of crossings, and renumber them."""
+    # Engines and clients import this module, but few ever build a town, and importing scipy takes 0.3 s.
     from scipy.sparse import csr_array  # type: ignore[import-untyped]
     from scipy.sparse.csgraph import connected_components  # type: ignore[import-untyped]
 
@@ -130,7 +130,7 @@ def _next_edges(source: Ints, target: Ints, seconds: Floats, nodes: int) -> Ints
     from scipy.sparse.csgraph import dijkstra
 
     graph = csr_array((seconds, (source, target)), shape=(nodes, nodes))
-    # Roads are as quick both ways: what comes before v on the way from d comes after v on the way to d.
+    # Roads are equally quick both ways: what precedes v on the way from d follows v on the way to d.
     following = dijkstra(graph, directed=True, return_predecessors=True)[1].astype(np.int64)
     codes = source.astype(np.int64) * nodes + target
     order = np.argsort(codes)

@@ -1,4 +1,4 @@
-"""Make what the people of the sample's town write to each other, and the quarters in which they do."""
+"""Generate the chat messages of people in the sample's town, and the quarters in which they write them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _SENTENCES = {
         "Ambulance came through, make way!",
     ),
 }
-#: Of each quarter: from which minute on which topics, each as often as it is named.
+#: For each quarter, the topics from a minute on; a topic is chosen as often as it is listed.
 _TALK: dict[str, dict[int, Sequence[str]]] = {
     "Gardens": {0: ("music", "music", "food"), 9: ("rain", "rain", "rain", "music")},
     "Harbour": {0: ("food", "food", "traffic"), 5: ("football", "football", "football", "food")},
@@ -57,16 +57,16 @@ _TALK: dict[str, dict[int, Sequence[str]]] = {
     "Mill": {0: ("traffic", "food"), 3: ("rain", "rain", "traffic"), 9: ("food", "traffic")},
     "Old Town": {0: ("traffic", "music", "food"), 5: ("football", "music"), 10: ("traffic", "traffic")},
 }
-#: Where people write from: a quarter as often as it is named.
+#: The quarters in which people write; a quarter is chosen as often as it is listed.
 _BUSY = ("Gardens", "Harbour", "Harbour", "Hill", "Mill", "Old Town", "Old Town", "Old Town")
 _ENDINGS = ("", "", " :-)", "!")
 
 
 def chat_lines(start: datetime, town: Sequence[float]) -> list[str]:
-    """Return the messages as JSON in the order of time.
+    """Return the messages as JSON, ordered by time.
 
     Args:
-        start: when the first could be written.
+        start: the earliest time of a message.
         town: x1, y1, x2, y2 in degrees.
     """
     draw = Random(11).random
@@ -97,13 +97,13 @@ def quarters_text(town: Sequence[float]) -> str:
 
 
 def _topics(quarter: str, second: int) -> Sequence[str]:
-    """Return what a quarter talks about after some seconds."""
+    """Return the topics of a quarter at a number of seconds after the start."""
     begun = max(minute for minute in _TALK[quarter] if minute * 60 <= second)
     return _TALK[quarter][begun]
 
 
 def _quarters(town: Sequence[float]) -> dict[str, Corners]:
-    """Return the corners of the quarters: the old town, and what is on each of its four sides."""
+    """Return the corners of the quarters: the old town, and the areas on its four sides."""
     west, south, east, north = town
     aside, below = (east - west) * (1 - _MIDDLE) / 2, (north - south) * (1 - _MIDDLE) / 2
     inner = box_corners(west + aside, south + below, east - aside, north - below)
@@ -116,7 +116,7 @@ def _quarters(town: Sequence[float]) -> dict[str, Corners]:
 
 
 def _within(corners: Corners, draw: Callable[[], float]) -> Corner:
-    """Return a place between four corners, no nearer to their edges than a twentieth."""
+    """Return a random place between four corners, at least a twentieth of the size from their edges."""
     u, v = (0.05 + 0.9 * draw() for _ in range(2))
     weights = (1 - u) * (1 - v), u * (1 - v), u * v, (1 - u) * v
     x, y = (sum(weight * at[axis] for weight, at in zip(weights, corners, strict=True)) for axis in (0, 1))

@@ -1,4 +1,4 @@
-"""Make the posts, the favourite taxis and the zones of the sample's town."""
+"""Generate the posts, the favourite taxis and the zones of the sample's town."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _DRIVERS = (
 
 
 def post_lines(start: datetime, town: Sequence[float], station: Sequence[float]) -> list[str]:
-    """Return the posts as JSON in the order of time; a third are from the station, one has no place.
+    """Return the posts as JSON, ordered by time; a third are from the station, and one has no place.
 
     Args:
         town, station: x1, y1, x2, y2 in degrees.
@@ -102,7 +102,7 @@ def zones_text(town: Sequence[float]) -> str:
 
 
 def box_corners(x1: float, y1: float, x2: float, y2: float) -> Corners:
-    """Return the corners of a box, from the one in the south-west on against the clock."""
+    """Return the corners of a box, counter-clockwise from the south-west corner."""
     return (x1, y1), (x2, y1), (x2, y2), (x1, y2)
 
 
@@ -123,5 +123,5 @@ def regions_text(word: str, regions: Mapping[str, Corners]) -> str:
 
 
 def choose(choices: Sequence[str], draw: Callable[[], float]) -> str:
-    """Choose one; only `Random.random` is the same in every version of Python."""
+    """Choose one at random; only `Random.random` gives the same results in every version of Python."""
     return choices[int(draw() * len(choices))]

@@ -1,8 +1,8 @@
-"""Make the sample data: fifteen minutes of a small town's taxis, and one ambulance.
+"""Generate the sample data: fifteen minutes of a small town's taxis, and one ambulance.
 
 `python -m stqsh.sources.generator.sample_taxis DIR` writes DIR/taxis/*.csv, with one file for each object,
-and posts.jsonl, chat.jsonl, favourites.csv, drivers.csv, stands.csv, zones.geojson and quarters.geojson, with
-the same bytes each time. GENERATOR 'network' makes the town and its traffic.
+and posts.jsonl, chat.jsonl, favourites.csv, drivers.csv, stands.csv, zones.geojson and quarters.geojson. The
+output is always the same, byte by byte. The town and its traffic come from GENERATOR 'network'.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ROUGH_TAXI, _ROUGH_ROW = "taxi-042", 40
 
 
 class SampleRecord(NamedTuple):
-    """A record of the sample; without a place the object leaves."""
+    """A record of the sample; a record without a place makes its object leave."""
 
     oid: str
     place: tuple[float, float] | None
@@ -46,12 +46,12 @@ class SampleRecord(NamedTuple):
     speed: float
 
     def line(self) -> str:
-        """Return it as a line of CSV."""
+        """Return the record as a line of CSV."""
         place = "," if self.place is None else f"{self.place[0]:.6f},{self.place[1]:.6f}"
         return f"{self.oid},{place},{self.time:%Y-%m-%dT%H:%M:%SZ},{self.status},{self.speed:.2f}"
 
     def at_station(self) -> bool:
-        """Return whether it is a free taxi at the station."""
+        """Return whether the record is of a free taxi at the station."""
         x1, y1, x2, y2 = STATION
         inside = self.place is not None and x1 <= self.place[0] <= x2 and y1 <= self.place[1] <= y2
         return inside and self.status == "free"
@@ -119,7 +119,7 @@ def _reports(options: Options) -> Iterator[SampleRecord]:
 
 
 def _waiting_at_station(tracks: dict[str, list[SampleRecord]], minute: str) -> tuple[str, int]:
-    """Find a free taxi that reports from the station in a minute; return its name and the report's row."""
+    """Find a free taxi that reports from the station in a minute; return its name and the report's index."""
     for oid, track in tracks.items():
         for row, report in enumerate(track):
             if f"{report.time:%H:%M}" == minute and report.at_station():

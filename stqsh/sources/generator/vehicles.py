@@ -1,7 +1,7 @@
 """Move objects along roads; a cohort holds the objects that report in the same step, as arrays.
 
-No choice comes from a stream of random numbers: each is a hash of seed, object, trip and purpose, so what an
-object does depends neither on the others nor on how far ahead it is computed.
+Choices do not come from a sequence of random numbers: each is a hash of seed, object, trip and purpose. What
+an object does therefore depends neither on other objects nor on how far ahead it is computed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stqsh.sources.generator.roads import CLASS_SPEEDS, RoadNetwork
 
 
 class VehicleClass(NamedTuple):
-    """A class of objects: its top speed in m/s, its factor on the traffic's speed, its states."""
+    """A class of objects: its top speed in m/s, its factor on the traffic's speed, and its states."""
 
     name: str
     top_speed: float
@@ -43,7 +43,7 @@ START, DESTINATION, HUB, HABIT, STATE, KIND, PLACE = range(7)
 """The purposes of random numbers."""
 
 HUBS, HUB_SHARE = 5, 0.2
-"""The number of popular destinations, and the share of the trips that end at one of them."""
+"""The number of popular destinations, and the share of trips that end at one of them."""
 
 
 def draw(seed: int, purpose: int, objects: NDArray[np.int64], trips: NDArray[np.integer] | int = 0) -> Floats:
@@ -63,12 +63,12 @@ class Cohort:
     """Objects between two reports, as arrays (n,).
 
     Attributes:
-        oid: the names. number: the running numbers.
+        oid: the names of the objects. number: their running numbers.
         kind: indices into `KINDS`.
-        edge: the roads that the objects are on. left: metres to the ends of these roads.
+        edge: the roads on which the objects are. left: metres to the ends of these roads.
         destination: the crossings at the ends of the trips.
-        trip: the numbers of earlier trips.
-        habit: the factors on the traffic's speed on this trip.
+        trip: the numbers of completed trips.
+        habit: the factors on the traffic's speed during this trip.
     """
 
     oid: Array
@@ -84,7 +84,7 @@ class Cohort:
         return len(self.number)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return all arrays but the names, which follow from kinds and numbers."""
+        """Return all arrays except the names, which follow from kinds and numbers."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "oid"}
 
     def take(self, rows: NDArray[np.int64]) -> Cohort:
@@ -93,13 +93,13 @@ class Cohort:
 
 
 def joined(cohorts: Sequence[Cohort]) -> dict[str, NDArray[Any]]:
-    """Return the arrays of all cohorts, one after the other; `cut` divides them again."""
+    """Return the concatenated arrays of all cohorts; `cut` is the inverse."""
     columns = [cohort.arrays() for cohort in cohorts]
     return {name: np.concatenate([each[name] for each in columns]) for name in columns[0]}
 
 
 def cut(arrays: Mapping[str, NDArray[Any]], counts: NDArray[Any]) -> tuple[Cohort, ...]:
-    """Return the cohorts with these numbers of objects."""
+    """Split concatenated arrays into cohorts with the given numbers of objects."""
     stops = np.cumsum(counts)
     pieces = zip((stops - counts).tolist(), stops.tolist(), strict=True)
     return tuple(_named(**{name: array[a:b] for name, array in arrays.items()}) for a, b in pieces)
@@ -126,7 +126,7 @@ class Traffic(NamedTuple):
     weights: Floats
 
     def born(self, first: int, last: int, stride: int = 1) -> Cohort:
-        """Return the objects range(first, last, stride), each somewhere on its first road."""
+        """Create the objects range(first, last, stride), each somewhere on its first road."""
         number = np.arange(first, last, stride, dtype=np.int64)
         shares = np.cumsum(self.weights)
         drawn = np.searchsorted(shares, draw(self.seed, KIND, number) * shares[-1], side="right")
@@ -155,7 +155,7 @@ class Traffic(NamedTuple):
         return x + (road.x[source] - x) * share, y + (road.y[source] - y) * share
 
     def drive(self, cohort: Cohort, seconds: float) -> tuple[Cohort, NDArray[np.bool_]]:
-        """Move all objects; return them, and a mask (n,) of those that ended a trip and began another."""
+        """Move all objects; return them, and a mask (n,) of those that ended a trip and began another one."""
         moved = Cohort(cohort.oid, **{name: array.copy() for name, array in cohort.arrays().items()})
         time = np.full(len(cohort), seconds)
         ended = np.zeros(len(cohort), dtype=np.bool_)
@@ -189,7 +189,7 @@ class Traffic(NamedTuple):
                 getattr(moved, name)[done] = getattr(begun, name)
 
     def _on_trip(self, cohort: Cohort, node: NDArray[np.int32]) -> Cohort:
-        """Put objects that are at crossings (n,) on the first road of their trip."""
+        """Place objects that are at crossings (n,) on the first road of their trip."""
         road, number, trip = self.road, cohort.number, cohort.trip
         anywhere = draw(self.seed, DESTINATION, number, trip)
         hub = (anywhere * HUBS).astype(np.int32) * 7919

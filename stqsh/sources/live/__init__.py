@@ -1,1 +1,1 @@
-"""Sources whose records come as time passes: Kafka, standard input, sockets."""
+"""Sources whose records arrive as time passes: Kafka, standard input, sockets."""

@@ -1,9 +1,9 @@
-"""Fetch messages of Kafka as columns, by the C interface of librdkafka.
+"""Fetch Kafka messages as columns, through the C interface of librdkafka.
 
-confluent-kafka makes an object of each message, and Python asks it for value, offset and partition: together
-that takes twice as long as librdkafka takes to fetch the message. Here the values of all messages are copied
-into one text. The library is the one that confluent-kafka brings; the structure of its messages, like the
-functions, is in its public header `rdkafka.h`.
+confluent-kafka creates an object for each message, which Python asks for value, offset and partition.
+Together that takes twice as long as librdkafka needs to fetch the message. Here the values of all messages
+are copied into one text. The library is the one that confluent-kafka contains. The layout of its message
+structure, like its functions, is documented in its public header `rdkafka.h`.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from stqsh.sources.live.kafka_client import ClientSettings
 
 Words = NDArray[np.int64]
 
-#: Places in `rd_kafka_message_t`, in bytes; each field takes a word of eight, an int the lower half of one.
+#: Offsets in `rd_kafka_message_t`, in bytes; a field takes an 8-byte word, and an int the lower half of one.
 _ERROR, _TOPIC, _PARTITION, _VALUE, _VALUE_SIZE, _KEY, _KEY_SIZE, _OFFSET = 0, 8, 16, 24, 32, 40, 48, 56
 _INT = 0xFFFFFFFF
 _LF = 10
 
 RUN_BYTES = 2 << 20
-"""The bytes of values after which a run of messages ends. Batches take whole pieces, so these are small."""
+"""The bytes of values after which a run of messages ends; small, because batches take whole pieces."""
 
-#: `RD_KAFKA_CONSUMER`, and that a consumer is closed without leaving a group: none of these joins one.
+#: `RD_KAFKA_CONSUMER`, and the flag to close a consumer without leaving a group, because none joins one.
 _CONSUMER, _WITHOUT_GROUP = 1, 8
 _NAME_BYTES = 512
 
 
 class FetchedMessages(NamedTuple):
-    """Messages of several parts; those of a part stand together, in its order, in one or more runs.
+    """Messages of several parts; those of a part are in its order, in one or more runs.
 
     Attributes:
-        parts: the part of each run; of one that has just been read to its end there may be no messages.
-        counts: the number of messages of each, int64.
-        stops: the place after those of each, int64.
+        parts: the part of each run; a run may be empty if its part has just been read to the end.
+        counts: the number of messages in each run, int64.
+        stops: the place after the last message of each run, int64.
         messages: the messages.
     """
 
@@ -57,7 +57,7 @@ class FetchedMessages(NamedTuple):
     messages: Messages
 
     def value_sizes(self) -> list[int]:
-        """Return how many bytes the values of each part take."""
+        """Return the size of the values of each run, in bytes."""
         values = self.messages.values
         if isinstance(values, TextValues):
             sizes = values.ends - values.begins
@@ -73,12 +73,12 @@ class ColumnConsumer:
     """A consumer of some parts.
 
     Args:
-        settings: of the client.
-        position: the first place of each part, by its name.
-        wants_keys: whether keys and times of all messages are wanted; tombstones have them in any case.
+        settings: the client's settings.
+        position: the first place of each part, by the part's name.
+        wants_keys: whether keys and times of all messages are wanted; tombstones always have them.
 
     Raises:
-        SourceError: librdkafka does not take the settings.
+        SourceError: librdkafka rejects the settings.
     """
 
     def __init__(self, settings: ClientSettings, position: Mapping[str, int], *, wants_keys: bool) -> None:
@@ -89,10 +89,10 @@ class ColumnConsumer:
         self._library.assign(self._client, position)
 
     def fetch(self, most: int, wait_s: float) -> FetchedMessages:
-        """Return the messages that come within a time, at most some; and which parts are read to their ends.
+        """Return the messages that arrive in a time, at most `most`, and which parts were read to their ends.
 
         Raises:
-            KafkaException: something cannot be read.
+            KafkaException: a part cannot be read.
             SourceError: librdkafka cannot fetch.
         """
         pointers = np.empty(most, np.int64)
@@ -108,16 +108,16 @@ class ColumnConsumer:
             _destroy(pointers, self._library.address("rd_kafka_message_destroy"))
 
     def close(self) -> None:
-        """Let go of connections and memory."""
+        """Release connections and memory."""
         self._library.call("rd_kafka_queue_destroy", self._queue)
         self._library.call("rd_kafka_destroy_flags", self._client, _WITHOUT_GROUP)
 
 
 class _Library:
-    """The functions of librdkafka: addresses are whole numbers."""
+    """The functions of librdkafka; addresses are integers."""
 
     def __init__(self) -> None:
-        self._library = ctypes.CDLL(cimpl.__file__)  # whose dependency librdkafka is
+        self._library = ctypes.CDLL(cimpl.__file__)  # which depends on librdkafka
 
     def call(self, name: str, *given: int | bytes | None, returns: Any = ctypes.c_int64) -> int:
         """Call a function with numbers, addresses and names; return a number or an address."""
@@ -127,7 +127,7 @@ class _Library:
         return int(function(*words))
 
     def address(self, name: str) -> int:
-        """Return where a function is."""
+        """Return the address of a function."""
         found = ctypes.cast(self._library[name], ctypes.c_void_p).value
         assert found is not None, name
         return found
@@ -136,7 +136,7 @@ class _Library:
         """Return a new consumer.
 
         Raises:
-            SourceError: a setting is not taken, or the settings together.
+            SourceError: a setting, or the combination of the settings, is rejected.
         """
         said = ctypes.create_string_buffer(_NAME_BYTES)
         given = self.call("rd_kafka_conf_new")
@@ -156,7 +156,7 @@ class _Library:
         return client
 
     def assign(self, client: int, position: Mapping[str, int]) -> None:
-        """Let a consumer read parts from places on."""
+        """Make a consumer read parts from the given places on."""
         places = self.call("rd_kafka_topic_partition_list_new", len(position))
         for part, at in position.items():
             topic, _, partition = part.rpartition("/")
@@ -169,17 +169,17 @@ class _Library:
             raise KafkaException(KafkaError(code))
 
     def topic_name(self, topic: int) -> str:
-        """Return the name of a topic that a message is of."""
+        """Return the name of the topic of a message."""
         function = self._library["rd_kafka_topic_name"]
         function.restype = ctypes.c_char_p
         return str(function(ctypes.c_int64(topic)).decode())
 
 
 class MessageFunctions(Protocol):
-    """What messages need of librdkafka."""
+    """The functions of librdkafka that `message_columns` needs."""
 
     def address(self, name: str) -> int:
-        """Return where a function is."""
+        """Return the address of a function."""
 
     def topic_name(self, topic: int) -> str:
         """Return the name of the topic at an address."""
@@ -191,13 +191,13 @@ def message_columns(
     """Return messages as columns.
 
     Args:
-        pointers: addresses of messages, and of events that say that a part has no more, int64 (n,).
+        pointers: addresses of messages, and of events that report the end of a part, int64 (n,).
         library: librdkafka.
         wants_keys: whether keys and times of all messages are wanted.
         run_bytes: the bytes of values after which a run of messages ends.
 
     Raises:
-        KafkaException: an event says that something cannot be read.
+        KafkaException: an event reports that a part cannot be read.
     """
     errors, topics, partitions, sizes, offsets, is_null = _heads(pointers)
     for code in np.unique(errors).tolist():
@@ -226,7 +226,7 @@ def message_columns(
 
 
 def _bounds(topics: Words, partitions: Words, sizes: Words, run_bytes: int) -> Words:
-    """Return where runs of messages of one part begin, int64, and the number of messages."""
+    """Return where the runs of messages of one part begin, int64, followed by the number of messages."""
     if not len(topics):
         return np.zeros(1, np.int64)
     is_first = np.append(True, (topics[1:] != topics[:-1]) | (partitions[1:] != partitions[:-1]))
@@ -280,18 +280,18 @@ def _generate_call(_: Any, function: Any, first: Any) -> Any:
 
 
 _load: Any = intrinsic(_generate_load)
-"""`_load(address)` returns the word there."""
+"""`_load(address)` returns the 8-byte word at an address."""
 
 _copy: Any = intrinsic(_generate_copy)
 """`_copy(to, source, count)` copies bytes between addresses."""
 
 _call: Any = intrinsic(_generate_call)
-"""`_call(function, word)` calls the function at an address with a word and a null, and returns a word."""
+"""`_call(function, word)` calls the function at an address with a word and null, and returns a word."""
 
 
 @kernel
 def _words(pointers: Words, place: Int) -> Words:
-    """Return a word of each message."""
+    """Return the word at an offset of each message."""
     found = np.empty(len(pointers), np.int64)
     for at in range(len(pointers)):
         found[at] = _load(pointers[at] + place)
@@ -300,7 +300,7 @@ def _words(pointers: Words, place: Int) -> Words:
 
 @kernel
 def _heads(pointers: Words) -> tuple[Words, Words, Words, Words, Words, NDArray[np.bool_]]:
-    """Return of each message its error, topic, partition, size and offset, and whether it has no value."""
+    """Return the error, topic, partition, size and offset of each message, and whether its value is null."""
     count = len(pointers)
     errors, topics, partitions = (
         np.empty(count, np.int64),
@@ -321,7 +321,7 @@ def _heads(pointers: Words) -> tuple[Words, Words, Words, Words, Words, NDArray[
 
 @kernel
 def _copied(pointers: Words, place: Int, sizes: Words, out: NDArray[np.uint8]) -> Words:
-    """Copy values or keys of messages into an array with a line end between them; return where each ends."""
+    """Copy values or keys into `out` in one pass, with line ends in between; return where each ends."""
     ends = np.empty(len(pointers), np.int64)
     at = 0
     for which in range(len(pointers)):
@@ -336,7 +336,7 @@ def _copied(pointers: Words, place: Int, sizes: Words, out: NDArray[np.uint8]) -
 
 @kernel
 def _times(pointers: Words, function: Int) -> Words:
-    """Return the times of messages by librdkafka's function at an address, in ms."""
+    """Return the times of messages in ms; `function` is the address of librdkafka's function for them."""
     found = np.empty(len(pointers), np.int64)
     for at in range(len(pointers)):
         found[at] = _call(function, pointers[at])
@@ -345,7 +345,7 @@ def _times(pointers: Words, function: Int) -> Words:
 
 @kernel
 def _destroy(pointers: Words, function: Int) -> None:
-    """Give messages back by librdkafka's function at an address."""
+    """Release messages; `function` is the address of librdkafka's function for that."""
     for at in range(len(pointers)):
         _call(function, pointers[at])
 

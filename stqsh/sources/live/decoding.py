@@ -1,4 +1,4 @@
-"""Turn messages into records, column by column: a slice's values are parsed as one text."""
+"""Decode messages into records, column by column: the values of a slice are parsed as one text."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ from stqsh.spec.stream import META_COLUMNS, KafkaSourceSpec, LiveSourceSpec, Opt
 _UTC = pa.timestamp("us", tz="UTC")
 
 Payloads: TypeAlias = "list[bytes | None] | TextValues"
-"""The values of messages; None for tombstones."""
+"""The values of messages; None for a tombstone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """Messages of one partition, in its order, or of several, one after the other.
+    """Messages of one partition, in its order, or of several partitions, one after the other.
 
     Attributes:
-        place: where they are from, as dead letters say it: `topic/3`, or `stdin`.
+        place: their origin, as shown in dead letters: `topic/3`, or `stdin`.
         offsets: their places there, int64 (n,).
-        values: their values; None for tombstones.
-        keys: their keys; empty where there are none at all.
-        times: when the broker got them, in ms, int64 (n,); empty where that is not known.
-        partitions: their partitions, int64 (n,); empty where there are none.
-        first_line: of the text that they are lines of, which may be a header.
+        values: their values; None for a tombstone.
+        keys: their keys; empty if keys are not known.
+        times: when the broker received them, in ms, int64 (n,); empty if unknown.
+        partitions: their partitions, int64 (n,); empty if they have none.
+        first_line: the first line of the text whose lines they are; it may be a header.
     """
 
     place: str
@@ -61,7 +61,7 @@ class Messages:
 
 
 class Decoded(NamedTuple):
-    """Records in the order of their messages, the letters of those that could not be read, and bytes read."""
+    """Records in the order of their messages, the dead letters, and the number of bytes read."""
 
     records: pa.RecordBatch
     dead: list[DeadLetter]
@@ -74,10 +74,10 @@ class MessageDecoder:
 
     Attributes:
         layout: the stream's columns and roles.
-        format: of the values: "jsonl", "csv" or "arrow".
-        options: of FORMAT.
+        format: the format of the values: "jsonl", "csv" or "arrow".
+        options: the options of FORMAT.
         meta: the columns that are not in the values.
-        of_text: whether the values are the lines of texts, in which blank lines and headers say nothing.
+        of_text: whether the values are lines of texts, whose blank lines and headers are ignored.
     """
 
     layout: RecordSchema
@@ -113,20 +113,20 @@ class MessageDecoder:
         return replace(self.layout, columns=columns)
 
     def decode(self, messages: Messages) -> Decoded:
-        """Decode the messages of one partition: each becomes records or a dead letter."""
+        """Decode the messages of one partition; each becomes records or a dead letter."""
         return self.decode_parts([messages.place], np.array([len(messages.values)]), messages)[0]
 
     def decode_parts(
         self, parts: Sequence[str], counts: NDArray[np.int64], messages: Messages
     ) -> list[Decoded]:
-        """Decode the messages of several partitions, which stand one after the other.
+        """Decode the messages of several partitions, which are stored one after the other.
 
-        They are decoded together: to decode a few messages costs about as much as to decode a thousand.
+        They are decoded together, because a few messages cost about as much as a thousand.
 
         Args:
             parts: the partitions.
-            counts: the number of messages of each, int64.
-            messages: the messages of all of them.
+            counts: the number of messages of each partition, int64.
+            messages: the messages of all partitions.
         """
         records, message, dead = self._decode(messages)
         ends = np.cumsum(counts)
@@ -164,7 +164,7 @@ class MessageDecoder:
         return _in_order(self.layout, parsed)
 
     def _parsed(self, messages: Messages, part: ReadValues) -> _DecodedMessages:
-        """Check records, and add the letters of those that are wrong."""
+        """Check records; the invalid ones become dead letters."""
         payload = iter(part.columns)
         columns = [
             self._meta_column(name, messages, part.message) if name in self.meta else next(payload)
@@ -178,7 +178,7 @@ class MessageDecoder:
         return _DecodedMessages(records, part.message[found.places], BadRows.joined([part.dead, wrong]))
 
     def _meta_column(self, name: str, messages: Messages, which: NDArray[np.int64]) -> Array:
-        """Return a column of Kafka's: key, timestamp, partition or offset of some messages."""
+        """Return one of Kafka's columns for some messages: key, timestamp, partition or offset."""
         if name == "_key":
             return pa.array([messages.keys[at] for at in which.tolist()], pa.binary())
         if name == "_timestamp":
@@ -188,7 +188,7 @@ class MessageDecoder:
         return pa.array(messages.partitions[which])
 
     def _tombstones(self, messages: Messages, gone: NDArray[np.int64]) -> ReadValues:
-        """Return messages without a value: the object of the key leaves at the time of the message."""
+        """Return rows for messages without a value: the object with the key leaves at the message's time."""
         if self.layout.event:
             letters = [(at, "a message without a value: events do not leave") for at in gone.tolist()]
             nothing: list[Array] = [pa.nulls(0, pa.binary()) for _ in self.payload.columns]
@@ -206,9 +206,9 @@ class MessageDecoder:
 
 @contextmanager
 def without_collections() -> Iterator[None]:
-    """Keep Python's collector from looking for cycles among messages or log rows, which have none.
+    """Disable Python's cycle collector while messages or log rows, which form no cycles, are created.
 
-    It would look after every few hundred of them, and make fetching 50,000 messages five times as expensive.
+    It would run after every few hundred of them, and make fetching 50,000 messages five times as expensive.
     """
     gc.disable()
     try:
@@ -218,7 +218,7 @@ def without_collections() -> Iterator[None]:
 
 
 def _without_tombstones(values: Payloads) -> tuple[list[bytes] | TextValues, Place, Place]:
-    """Return the values that are not null, the messages of these, and those of the others, int64."""
+    """Return the values that are not null, their messages, and the messages of the others, int64."""
     places = np.arange(len(values))
     if isinstance(values, TextValues):
         return values, places, places[:0]
@@ -227,7 +227,7 @@ def _without_tombstones(values: Payloads) -> tuple[list[bytes] | TextValues, Pla
 
 
 class _DecodedMessages(NamedTuple):
-    """Records, and messages that hold none, in the order of the messages.
+    """Records, and messages without valid records, in the order of the messages.
 
     Attributes:
         records: the records.
@@ -241,7 +241,7 @@ class _DecodedMessages(NamedTuple):
 
 
 def _in_order(layout: RecordSchema, parts: Sequence[_DecodedMessages]) -> _DecodedMessages:
-    """Put what was read of messages into their order."""
+    """Merge decoded parts into the order of their messages."""
     dead = BadRows.joined([part.dead for part in parts])
     if not parts:
         return _DecodedMessages(_nothing(layout), np.zeros(0, np.int64), dead)
@@ -259,12 +259,12 @@ def _nothing(layout: RecordSchema) -> pa.RecordBatch:
 
 
 def _texts(messages: Messages, which: NDArray[np.int64]) -> list[str]:
-    """Return the beginning of some messages, int64 (k,), as their letters show it."""
+    """Return the beginnings of some messages, int64 (k,), for their dead letters."""
     values = messages.values
     texts = values.take(which) if isinstance(values, TextValues) else [values[at] for at in which.tolist()]
     return [shown_line(text or b"") for text in texts]
 
 
 def _locate(message: NDArray[np.int64], rows: NDArray[np.int64]) -> list[RowLocation]:
-    """Return the messages of rows; their texts are looked up with those of all letters."""
+    """Return the messages of rows; their texts are added later, with those of all dead letters."""
     return [RowLocation(at, "") for at in message[rows].tolist()]

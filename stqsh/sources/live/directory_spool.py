@@ -1,8 +1,9 @@
-"""A directory that grows: its complete files become records in the session, in the order in which they come.
+"""A growing directory: its completed files become records in the session, in order of completion.
 
-The engine takes a file once, by its name, and stores its records in a spool, see `record_spool`. The ledger
-gets a line for each file, after its segments are written: only what it lists is ever read, so a kill while a
-file is being taken leaves nothing behind. Afterwards the file may go.
+The engine reads each file once, identified by its name, and stores its records in a spool, see
+`record_spool`. The ledger gets a line for each file after its segments are written, and only listed segments
+are ever read. If the engine is killed while it reads a file, the rest has no effect. After a file has been
+read, it may be deleted.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from stqsh.spec.stream import DirectorySourceSpec, FileSourceSpec, StreamSpec
 
 log = logging.getLogger("stqsh.engine")
 
-#: A file that has not changed for so long is complete.
+#: A file that has not changed for this many seconds is complete.
 QUIET_S = 1.0
 _LEDGER = "taken.jsonl"
-#: Names of files that are still being written, by the habit of those who write them.
+#: Names that programs usually give to files they are still writing.
 _HIDDEN, _UNFINISHED = (".", "_"), (".tmp", ".part", ".crdownload")
 
 
 class TakenFile(msgspec.Struct, frozen=True):
-    """A line of the ledger: a file's name, as `_ledger_name` gives it, and the place after its records."""
+    """A line of the ledger: a file's name, encoded by `_ledger_name`, and the place after its records."""
 
     name: str
     end: int
@@ -46,7 +47,7 @@ class TakenFile(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a file was when it was seen first so, and when that was."""
+    """The state of a file, and the time since which it has had that state."""
 
     size: int
     mtime_ns: int
@@ -54,10 +55,10 @@ class _Seen:
 
 
 class DirectoryTaker:
-    """Takes the files of a directory into a spool; one process does so at a time.
+    """Reads the files of a directory into a spool; only one process may do so at a time.
 
     Args:
-        stream: its source is the directory.
+        stream: the stream whose source is the directory.
         spool: the folder of the spool.
     """
 
@@ -79,7 +80,7 @@ class DirectoryTaker:
                 path.unlink()
 
     def look(self) -> int:
-        """Take the files that are complete by now, in the order of their names; return how many."""
+        """Read the files that are complete by now, in the order of their names; return their number."""
         complete = self._complete(time.monotonic())
         for path in complete:
             self._take(path)
@@ -103,14 +104,14 @@ class DirectoryTaker:
         return sorted(complete)
 
     def _trusts_times(self, now: float) -> bool:
-        """Return whether the times of files can be compared with the clock, which may just have been set."""
+        """Return whether file times can be compared with the clock; not so just after the clock was set."""
         apart, self._apart = self._apart, time.time() - now
         if abs(self._apart - apart) > QUIET_S:
             self._distrusted_until = now + 2 * QUIET_S
         return now >= self._distrusted_until
 
     def _take(self, path: Path) -> None:
-        """Store the records of a file, then enter it into the ledger."""
+        """Store the records of a file, then add the file to the ledger."""
         end = self._end
         for part in self._parts(path):
             end = write_segment(self._spool, end, SpoolSegment.of(part, self._layout))
@@ -124,14 +125,14 @@ class DirectoryTaker:
         self._end = end
 
     def _parts(self, path: Path) -> Iterator[ParsedRecords]:
-        """Yield a file's records, some MB at a time; one that cannot be read becomes a dead letter."""
+        """Yield a file's records, some MB at a time; a file that cannot be read becomes a dead letter."""
         source = FileSourceSpec(str(path), self._source.format, self._source.options)
         file = SourceFile(0, path, 0)
         try:
             yield from read_group([file], source, self._timed(file, source))
-        except MemoryError:  # there may be enough of it later
+        except MemoryError:  # retry later, when more memory may be free
             raise
-        except Exception as problem:  # no file may keep those behind it from being taken
+        except Exception as problem:  # a bad file must not block the files after it
             if not isinstance(problem, StqshError | OSError):
                 log.exception("the file %s cannot be read", readable_path(path))
             letter = DeadLetter(
@@ -140,13 +141,13 @@ class DirectoryTaker:
             yield replace(parse([], self._layout), dead=[letter])
 
     def _timed(self, file: SourceFile, source: FileSourceSpec) -> RecordSchema:
-        """Return the layout with the unit of the file's times, where those are numbers."""
+        """Return the layout with the unit of the file's times, if they are numbers."""
         first = None if "timestamp" in source.options else read_first_block(file, source, self._layout)
         return self._layout if first is None else number_unit(first, self._layout).layout
 
 
 def _ledger_name(name: str) -> str:
-    """Return a name as the ledger has it: behind a `/`, escaped, if it is no UTF-8, else as it is."""
+    """Return a file name as the ledger stores it: escaped after a `/` if it is not UTF-8, else unchanged."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -155,7 +156,7 @@ def _ledger_name(name: str) -> str:
 
 
 def _said(path: Path, problem: Exception) -> str:
-    """Return a file's problem as one line of bounded length: a file of anything may be called .csv.
+    """Return a file's problem as one line of bounded length, because any kind of file may be called .csv.
 
     The dead letter names the folder, whose name may be longer than the line.
     """
@@ -167,7 +168,7 @@ def _said(path: Path, problem: Exception) -> str:
 
 
 def _entries(directory: Path) -> list[os.DirEntry[str]]:
-    """Return what is in a directory; nothing while it is away."""
+    """Return the entries of a directory; none while the directory is missing."""
     try:
         with os.scandir(directory) as found:
             return list(found)
@@ -181,7 +182,7 @@ def _is_candidate(entry: os.DirEntry[str]) -> bool:
 
 
 def _whole_lines(ledger: Path) -> list[bytes]:
-    """Return the lines of a ledger, without one that a kill has cut."""
+    """Return the lines of a ledger, without an incomplete one left by a killed engine."""
     try:
         return ledger.read_bytes().split(b"\n")[:-1]
     except FileNotFoundError:
@@ -189,14 +190,14 @@ def _whole_lines(ledger: Path) -> list[bytes]:
 
 
 class DirectoryLiveSource:
-    """A directory in the planner: knows how far its files have been taken."""
+    """A directory in the planner: reports how far its files have been read."""
 
     def __init__(self, source: DirectorySourceSpec, spool: Path) -> None:
         self._directory, self._ledger = Path(source.path), spool / _LEDGER
         self._bytes = self._end = 0
 
     def state(self) -> SourceState:
-        """Return how many places there are."""
+        """Return how many places the spool has."""
         try:
             with self._ledger.open("rb") as ledger:
                 ledger.seek(self._bytes)

@@ -1,7 +1,7 @@
-"""The port of a stream FROM HTTP: whether it is free, and the token that clients must know to post records.
+"""The port of a stream FROM HTTP: whether it is free, and the token that clients need to post records.
 
-The token is in a file of the stream's folder, which only the session's user can read, and nowhere else: not
-in the control log, nor in DUMP. It stays the same as long as the stream lives.
+The token is stored only in a file of the stream's folder that only the session's user can read; it is neither
+in the control log nor in DUMP. It stays the same for the life of the stream.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from stqsh.storage.home import SessionHome
 from stqsh.storage.rows import StreamRow
 
 HOST = "127.0.0.1"
-"""Where HTTP streams listen."""
+"""The address on which HTTP streams listen."""
 _TOKEN, _LOCK = "token", "token.lock"
 
 
 def token_of(folder: Path) -> str:
-    """Return the token of the stream with this folder; the first who asks makes it."""
+    """Return the token of the stream with this folder; create it on first use."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / _TOKEN
     with file_lock(folder / _LOCK):
@@ -35,7 +35,7 @@ def token_of(folder: Path) -> str:
 
 
 def check_port(db: ControlDb, source: HttpSource) -> None:
-    """Raise `BindError` for a port that another stream or program uses."""
+    """Raise `BindError` if another stream or program uses the port."""
     for stream in live_streams(db):
         if isinstance(stream.spec.source, HttpSourceSpec) and stream.spec.source.port == source.port:
             raise BindError(
@@ -54,7 +54,7 @@ def check_port(db: ControlDb, source: HttpSource) -> None:
 
 
 def posting_notes(home: SessionHome, stream: StreamRow, source: HttpSourceSpec) -> list[str]:
-    """Return where to post records, and the token, which nothing shows again."""
+    """Return notes on where to post records, and the token, which is not shown again."""
     return [
         f"POST JSON lines to http://{HOST}:{source.port}/",
         f"with the header Authorization: Bearer {token_of(home.stream(stream.id))}",

@@ -1,7 +1,7 @@
-"""Records that users and programs put in: any number of processes append to the spool of one stream.
+"""Records inserted by users and programs: any number of processes append to the spool of a stream.
 
-The file `end` has the place behind the last segment. It is replaced under a lock, after the segment is
-written, so a segment counts as a whole or not at all, and its writer knows that it is kept.
+The file `end` contains the place after the last segment. It is replaced under a lock after the segment is
+written, so a segment counts completely or not at all, and its writer knows when it is safe.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ class RecordAppender:
 
     Args:
         spool: the folder of the spool.
-        durable: whether what is appended must survive the machine's death; by default as the environment of
-            an engine says.
+        durable: whether appended segments must survive a crash of the machine; by default according to the
+            engine's environment.
     """
 
     def __init__(self, spool: Path, *, durable: bool | None = None) -> None:
         self._spool, self._durable = spool, durable
 
     def append(self, segment: SpoolSegment) -> int:
-        """Append a segment and return the place behind it; it is kept then. Several threads may call it.
+        """Append a segment and return the place after it; the segment is safe then. Thread-safe.
 
         Raises:
             OSError: it cannot be written.
@@ -41,7 +41,7 @@ class RecordAppender:
 
 
 def read_end(spool: Path) -> int:
-    """Return the place behind the last segment."""
+    """Return the place after the last segment."""
     try:
         return int((spool / _END).read_bytes())
     except FileNotFoundError:
@@ -49,7 +49,7 @@ def read_end(spool: Path) -> int:
 
 
 class InsertedSource:
-    """Such a spool in the planner."""
+    """A spool of inserted records in the planner."""
 
     def __init__(self, spool: Path) -> None:
         self._spool, self._end = spool, 0
@@ -58,7 +58,7 @@ class InsertedSource:
         """Return how many places there are."""
         end = read_end(self._spool)
         if end != self._end:
-            if is_durable():  # before an offset names them
+            if is_durable():  # sync before an offset refers to them
                 force(self._spool)
             self._end = end
         return SourceState({PART: 0}, {PART: end}, message=read_problem(self._spool))

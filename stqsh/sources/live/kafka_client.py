@@ -1,6 +1,6 @@
-"""The settings of Kafka's clients: addresses, and what profile and environment add, such as credentials.
+"""The settings of Kafka clients: addresses, and settings such as credentials from profile and environment.
 
-A profile has them below `kafka`, by librdkafka's names:
+A profile has them under `kafka`, by librdkafka's names:
 
     kafka:
       security.protocol: SASL_SSL
@@ -8,11 +8,11 @@ A profile has them below `kafka`, by librdkafka's names:
       sasl.username: reader
 
 The environment variable `STQSH_KAFKA_SASL_PASSWORD` sets `sasl.password`, and so on. Settings are read where
-a client is made, and are in no log, table or file of a session.
+a client is created, and are not stored in any log, table or file of a session.
 
-A client's calls only say that no broker has answered. Why, such as refused credentials or a certificate that
-is not trusted, librdkafka reports beside them, to a function of ours: `Complaints` keeps it. `explain` makes
-one sentence of it, which names settings and shows none of their values.
+A client's calls only report that no broker has answered. librdkafka reports the reason separately to a
+callback, such as rejected credentials or an untrusted certificate; `Complaints` stores it. `explain` turns it
+into one sentence, which names settings but shows none of their values.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from stqsh.profile import DEFAULT_PROFILE, KAFKA, find_profile
 ClientSettings: TypeAlias = "dict[str, str | int | float | bool]"
 
 PREFIX = "STQSH_KAFKA_"
-#: What stqsh decides itself: its exactness rests on these.
+#: Settings that stqsh fixes itself, because its exactness depends on them.
 _OWN = frozenset(
     [
         "bootstrap.servers",
@@ -51,7 +51,7 @@ _OWN = frozenset(
 def client_settings(
     brokers: str, profile: str | None = None, environ: Mapping[str, str] | None = None
 ) -> ClientSettings:
-    """Return the settings of a client of some brokers.
+    """Return the settings of a client for some brokers.
 
     Args:
         brokers: addresses, separated by commas.
@@ -59,7 +59,7 @@ def client_settings(
         environ: replaces the process's environment.
 
     Raises:
-        ProfileError: the profile cannot be read, or sets what stqsh decides.
+        ProfileError: the profile cannot be read, or sets something that stqsh fixes.
     """
     environ = os.environ if environ is None else environ
     found: ClientSettings = {}
@@ -75,7 +75,7 @@ def client_settings(
 
 
 def silent_logger() -> logging.Logger:
-    """Return a logger that drops what librdkafka says: errors are events, and its words may name users."""
+    """Return a logger that drops librdkafka's messages: errors are events, and messages may name users."""
     found = logging.getLogger("stqsh.kafka.silent")
     found.disabled = True
     return found
@@ -90,7 +90,7 @@ def _from_profile(path: Path) -> ClientSettings:
 
 
 def _flat(group: Mapping[str, object], prefix: str) -> list[tuple[str, str | int | float | bool]]:
-    """Return nested keys as dotted ones."""
+    """Return nested keys as dotted keys."""
     found: list[tuple[str, str | int | float | bool]] = []
     for name, value in group.items():
         if isinstance(value, dict):
@@ -100,7 +100,7 @@ def _flat(group: Mapping[str, object], prefix: str) -> list[tuple[str, str | int
     return found
 
 
-#: A reason counts for this many seconds after it was last reported.
+#: How many seconds a reported reason stays valid.
 _LASTING_S = 30.0
 _WHERE = re.compile(r"^\w+://\S+?: ")
 _WHEN = re.compile(r" \(after \d+ms in state \w+\).*$")
@@ -113,7 +113,7 @@ class KafkaSettingsError(StqshError):
 
 
 class Complaints:
-    """The last reason that a client has reported why it is not connected; a client's `error_cb`."""
+    """Stores the last reason that a client reported for being unconnected; serves as its `error_cb`."""
 
     def __init__(self, brokers: str) -> None:
         self._brokers = brokers
@@ -121,25 +121,25 @@ class Complaints:
         self._at = 0.0
 
     def __call__(self, error: KafkaError) -> None:
-        """Take a client's report."""
+        """Store a client's report."""
         said = explain(error, self._brokers)
         if said:
             self._reason, self._at = said, time.monotonic()
 
     def sentence(self, problem: KafkaError | None = None) -> str:
-        """Return why Kafka does not answer: what was reported of late, else the error of a call."""
+        """Return why Kafka does not answer: the recently reported reason, or else the error of a call."""
         if time.monotonic() - self._at < _LASTING_S and self._reason:
             return self._reason
         said = problem.str() if problem is not None else "no answer"
         return f"Kafka at {self._brokers} does not answer: {_WHERE.sub('', said)}"
 
     def forget(self) -> None:
-        """Forget what was reported, since Kafka has answered."""
+        """Delete the stored reason, because Kafka has answered."""
         self._reason = ""
 
 
 def explain(error: KafkaError, brokers: str) -> str:
-    """Return the sentence for an error that its user can mend; "" for any other."""
+    """Return a sentence for an error that the user can fix; "" for any other."""
     said = _WHEN.sub("", _WHERE.sub("", error.str()))
     if error.code() == KafkaError._AUTHENTICATION:
         why = said.rpartition("error: ")[2]
@@ -158,6 +158,6 @@ def explain(error: KafkaError, brokers: str) -> str:
 
 
 def settings_error(error: KafkaError) -> KafkaSettingsError:
-    """Return the error of a client that cannot be made: librdkafka names the setting, and no secret."""
+    """Return the error for a client that cannot be created; librdkafka names the setting, but no secret."""
     said = _MAKING.sub("", error.str())
     return KafkaSettingsError(f"Kafka's client cannot be created: {said}; see {_SET}")

@@ -1,4 +1,4 @@
-"""Kafka in a worker: the messages between two offsets of a partition."""
+"""Kafka in a worker: reads the messages between two offsets of a partition."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from stqsh.sources.live.decoding import Messages
 from stqsh.sources.live.kafka_client import ClientSettings, Complaints, settings_error, silent_logger
 from stqsh.sources.live.protocol import MessageRange, RecordsGoneError, SourceAwayError
 
-#: The most partitions that keep a consumer in a process: those read last.
+#: The most partitions for which a process keeps a consumer; the most recently read ones are kept.
 _KEPT = 16
-#: The most messages read by another process that are fetched and dropped: to place a consumer again takes
-#: longer, and they are often here already.
+#: The most messages read by another process that are fetched and dropped, because seeking takes longer and
+#: they have often been fetched already.
 _PASSED_OVER = 200_000
-#: Consumers that have not been used for so long are closed when what they would read is read ahead.
+#: Consumers that have been idle for this long are closed if the messages they would read are read ahead.
 _IDLE_S = 5.0
 #: The most messages that are decoded together.
 _TOGETHER = 50_000
-#: A broker that says nothing for so long is away.
+#: A broker that has not answered for this long counts as unavailable.
 _PATIENCE_S = 10.0
 _LOOK_S = 1.0
 _UNKNOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
@@ -36,7 +36,7 @@ CONSUMER: ClientSettings = {
     "auto.offset.reset": "error",
     "enable.partition.eof": True,
     "fetch.wait.max.ms": 50,
-    "fetch.queue.backoff.ms": 10,  # by default a queue that was full makes the next fetch wait for a second
+    "fetch.queue.backoff.ms": 10,  # by default the next fetch after a full queue waits for a second
     "fetch.error.backoff.ms": 50,
     "max.partition.fetch.bytes": 8 << 20,
     "queued.max.messages.kbytes": 16 << 10,
@@ -46,7 +46,7 @@ CONSUMER: ClientSettings = {
 
 @dataclass
 class _Placed:
-    """A consumer of one partition, and the offset with which it goes on."""
+    """A consumer of one partition, and the offset at which it continues."""
 
     consumer: Consumer
     at: int
@@ -54,17 +54,17 @@ class _Placed:
 
 
 class KafkaReader:
-    """Consumers that this process keeps between tasks, one a partition.
+    """The consumers that this process keeps between tasks, one for each partition.
 
-    To go on where a consumer stopped costs nothing. To place it again while it fetches takes librdkafka
-    several times as long as to fetch 20,000 messages, and now and then a second.
+    Continuing where a consumer stopped costs nothing. Seeking while it fetches takes librdkafka several times
+    as long as fetching 20,000 messages, and occasionally a second.
 
     Args:
-        settings: of the client.
+        settings: the client's settings.
 
     Attributes:
-        skips: whether messages that are gone are left out.
-        wants_keys: whether the stream has columns of Kafka's; tombstones have keys and times in any case.
+        skips: whether messages that the broker no longer has are skipped.
+        wants_keys: whether the stream has Kafka's columns; tombstones always have keys and times.
     """
 
     skips = wants_keys = False
@@ -75,10 +75,10 @@ class KafkaReader:
         self._idle: dict[str, _Placed] = {}
 
     def read(self, wanted: MessageRange) -> Iterator[Messages]:
-        """Yield the messages of a range; offsets that hold none are passed over.
+        """Yield the messages of a range; offsets without a message are skipped.
 
         Raises:
-            RecordsGoneError: the broker no longer has some of them, and they are not to be left out.
+            RecordsGoneError: the broker no longer has some of them, and they must not be skipped.
             SourceAwayError: the broker does not answer.
         """
         placed = self._placed(wanted)
@@ -94,13 +94,13 @@ class KafkaReader:
             self._idle.pop(next(iter(self._idle))).consumer.close()
 
     def close_idle(self) -> None:
-        """Close the consumers that have not been used for a while: they would go on fetching."""
+        """Close the consumers that have been idle for a while, because they would keep fetching."""
         long_ago = time.monotonic() - _IDLE_S
         for part in [part for part, placed in self._idle.items() if placed.used < long_ago]:
             self._idle.pop(part).consumer.close()
 
     def _placed(self, wanted: MessageRange) -> _Placed:
-        """Return a consumer that goes on at the start of a range, or a little before it."""
+        """Return a consumer that continues at the start of a range, or a little before it."""
         idle = self._idle.pop(wanted.part, None)
         if idle is not None and idle.at <= wanted.start <= idle.at + _PASSED_OVER:
             return idle
@@ -129,7 +129,7 @@ class KafkaReader:
                     yield as_messages(wanted.part, inside, wants_keys=self.wants_keys)
             events = [(error.code(), message) for message in got if (error := message.error())]
             if at < wanted.start and any(code in _GONE for code, _ in events):
-                at = _assigned(placed.consumer, wanted).at  # only what it was to pass over is gone
+                at = _assigned(placed.consumer, wanted).at  # only messages before the range are gone
                 continue
             if any(code in _GONE for code, _ in events):
                 at = self._after_gone(placed.consumer, at, wanted)
@@ -145,10 +145,10 @@ class KafkaReader:
         placed.at = at
 
     def _after_gone(self, consumer: Consumer, at: int, wanted: MessageRange) -> int:
-        """Place a consumer at what is still there of a range, and return where that is.
+        """Move a consumer to the first remaining message of a range, and return its offset.
 
         Raises:
-            RecordsGoneError: messages are gone, and that is not to be passed over.
+            RecordsGoneError: messages are gone, and they must not be skipped.
             SourceAwayError: the broker does not answer.
         """
         if not self.skips:
@@ -160,15 +160,15 @@ class KafkaReader:
             first, _ = consumer.get_watermark_offsets(placed_at(wanted.part, at), timeout=_PATIENCE_S)
         except KafkaException:
             raise SourceAwayError(self._complaints.sentence()) from None
-        if first <= at:  # what is there ends before the range
+        if first <= at:  # the remaining messages end before the range
             return wanted.stop
         at = min(first, wanted.stop)
-        consumer.assign([placed_at(wanted.part, at)])  # librdkafka fetches no more until it is placed again
+        consumer.assign([placed_at(wanted.part, at)])  # librdkafka stops fetching until it is assigned again
         return at
 
 
 def _place_of(code: int, message: Message, wanted: MessageRange) -> int:
-    """Return how far an event that is no message has come: the end of a partition, or an error."""
+    """Return the offset reached by an event that is not a message: the end of a partition, or an error."""
     if code == KafkaError._PARTITION_EOF:
         return _offset(message)
     if code in _UNKNOWN:
@@ -177,7 +177,7 @@ def _place_of(code: int, message: Message, wanted: MessageRange) -> int:
 
 
 def as_messages(part: str, found: list[Message], *, wants_keys: bool) -> Messages:
-    """Return messages of one part as columns; with keys and times if they are wanted, or for tombstones."""
+    """Return messages of one part as columns; with keys and times if wanted, or for tombstones."""
     offsets = np.array([message.offset() for message in found], np.int64)
     values = [message.value() for message in found]
     if not wants_keys and None not in values:
@@ -188,13 +188,13 @@ def as_messages(part: str, found: list[Message], *, wants_keys: bool) -> Message
 
 
 def placed_at(part: str, offset: int) -> TopicPartition:
-    """Return where a consumer goes on in a part."""
+    """Return the position at which a consumer continues in a part."""
     topic, _, number = part.rpartition("/")
     return TopicPartition(topic, int(number), offset)
 
 
 def _assigned(consumer: Consumer, wanted: MessageRange) -> _Placed:
-    """Place a consumer at the start of a range."""
+    """Assign the start of a range to a consumer."""
     consumer.assign([placed_at(wanted.part, wanted.start)])
     return _Placed(consumer, wanted.start)
 
@@ -203,12 +203,12 @@ def _offset(message: Message) -> int:
     return message.offset() or 0
 
 
-#: Of this process, by settings.
+#: The readers of this process, by settings.
 _readers: dict[str, KafkaReader] = {}
 
 
 def open_reader(settings: ClientSettings, *, skips: bool, wants_keys: bool) -> KafkaReader:
-    """Return this process's reader of some brokers."""
+    """Return this process's reader for some brokers."""
     name = repr(sorted(settings.items()))
     if name not in _readers:
         _readers[name] = KafkaReader(settings)
@@ -218,6 +218,6 @@ def open_reader(settings: ClientSettings, *, skips: bool, wants_keys: bool) -> K
 
 
 def close_idle() -> None:
-    """Close consumers of this process that have not been used for a while."""
+    """Close the consumers of this process that have been idle for a while."""
     for reader in _readers.values():
         reader.close_idle()

@@ -1,4 +1,4 @@
-"""Kafka in the planner: how far the partitions of a stream's topics reach, asked in a thread."""
+"""Kafka in the planner: a thread polls how far the partitions of a stream's topics reach."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from stqsh.spec.stream import KafkaSourceSpec
 
 log = logging.getLogger("stqsh.engine")
 
-#: How often the ends of partitions are asked for, and their number and beginnings. What is read ahead does
-#: not wait for them.
+#: How often to poll the ends of partitions, and their number and beginnings. Reading ahead does not wait for
+#: them.
 _ENDS_S, _TOPICS_S = 0.1, 1.0
 _ANSWER_S = 5.0
 
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _NO_SUCH_TIME = -1
-"""The offset that brokers give for a time after the last message; lower ones stand for unknown offsets."""
+"""The offset that brokers return for a time after the last message; lower ones mean unknown offsets."""
 Partitions = dict[str, TopicPartition]
 
 
 class KafkaLiveSource:
-    """The state of a stream's topics, as a thread last saw it.
+    """The state of a stream's topics, as last polled by a thread.
 
     Args:
         spec: brokers and topics.
-        settings: returns those of the client. They are asked for until a client can be made of them.
+        settings: returns the client's settings; called until a client can be created with them.
     """
 
     def __init__(self, spec: KafkaSourceSpec, settings: Callable[[], ClientSettings]) -> None:
@@ -49,7 +49,7 @@ class KafkaLiveSource:
         threading.Thread(target=self._run, name="kafka", daemon=True).start()
 
     def state(self) -> SourceState:
-        """Return how the topics were a moment ago."""
+        """Return the last known state of the topics."""
         return self._state
 
     def begin(self) -> Position | None:
@@ -57,7 +57,7 @@ class KafkaLiveSource:
         return self._begin
 
     def close(self) -> None:
-        """End the thread."""
+        """Stop the thread."""
         self._stopped.set()
 
     def _run(self) -> None:
@@ -88,8 +88,9 @@ class KafkaLiveSource:
         """Return the partitions of the topics.
 
         Raises:
-            KafkaException: a topic's are not known, and the stream has not begun. What appears after that is
-                read from its first message, so the beginning has to wait.
+            KafkaException: the partitions of a topic are unknown, and the stream has not begun. Partitions
+                that appear after its beginning are read from their first message, so the beginning has to
+                wait.
         """
         known = self._admin.list_topics(timeout=_ANSWER_S).topics
         topics = matching(self._spec.topics, known)
@@ -100,10 +101,10 @@ class KafkaLiveSource:
         return {part_name(each): each for each in found}
 
     def _offsets(self, partitions: Partitions, which: OffsetSpec) -> Position:
-        """Ask for one offset of each partition, sorted by part; _NO_SUCH_TIME where no message is that late.
+        """Request one offset of each partition, sorted by part; _NO_SUCH_TIME if no message is that late.
 
         Raises:
-            KafkaException: not all offsets are known, as of a broker that stops while it answers.
+            KafkaException: not all offsets are known, for instance because a broker stops while it answers.
         """
         if not partitions:
             return {}
@@ -131,12 +132,12 @@ class KafkaLiveSource:
         return f"waiting for a topic {' or '.join(self._spec.topics)} at {self._spec.brokers}"
 
     def _away(self, problem: KafkaException | StqshError) -> str:
-        """Return why the stream waits."""
+        """Return the reason why the stream waits."""
         if isinstance(problem, StqshError):
             return f"the stream waits: {problem.message}"
         error = problem.args[0] if problem.args else None
         if self._client is not None:
-            self._client.poll(0)  # reports what is wrong
+            self._client.poll(0)  # delivers error reports
         why = self._complaints.sentence(error if isinstance(error, KafkaError) else None)
         return f"the stream waits: {why}"
 
@@ -163,7 +164,7 @@ def part_name(partition: TopicPartition) -> str:
 
 
 def matching(wanted: Sequence[str], known: Iterable[str]) -> list[str]:
-    """Return the topics that names and patterns mean, in order.
+    """Return the topics that match names and patterns, in order.
 
     >>> matching(["/^bus-/", "taxis"], ["bus-1", "taxis", "tram"])
     ['bus-1', 'taxis']

@@ -1,12 +1,13 @@
-"""A spool: lines that cannot be had again, kept in the session until the slots have them for good.
+"""A spool of lines: input that cannot be read again, kept in the session until the slots have stored it.
 
-A directory holds segments `N.lines`, N being the number of the first line; only whole lines are ever written.
-`end` says how many lines there were in all, once nothing follows. The client writes what it reads from its
-standard input, the engine what a socket brings. A line is in the spool before the engine sees it, and its
-segment is deleted once the batches that took its lines are committed.
+A directory contains segments `N.lines`, where N is the number of the first line; only whole lines are ever
+written. The file `end` contains the total number of lines once the input has ended. The client writes what it
+reads from its standard input, and the engine writes what a socket receives. A line is in the spool before the
+engine sees it, and its segment is deleted once the batches that took its lines are committed.
 
-Lines are those of texts: standard input is one, and each connection of a socket. A text begins a segment, and
-`N.first` repeats its first line, which may be a header: it is needed as long as lines of the text follow.
+Lines belong to texts: standard input is one text, and so is each connection of a socket. A text begins a new
+segment, and `N.first` contains a copy of its first line, which may be a header and is needed while lines of
+the text follow.
 """
 
 from __future__ import annotations
@@ -41,27 +42,27 @@ _ENDING = ".lines"
 _FIRST_ENDING = ".first"
 _SEGMENT_BYTES = 8 << 20
 _LINE_BYTES, _KEPT_BYTES = 64 << 20, 1 << 10
-"""A line that is longer than the first is cut to the second, so that no sender fills the memory."""
+"""A line longer than the first size is cut to the second, so that a sender cannot exhaust the memory."""
 _TOO_LONG = b"\xff (the line is too long)"
-"""What follows the beginning of such a line: no text, so that it becomes a dead letter."""
+"""The bytes appended to a cut line; they are not valid text, so the line becomes a dead letter."""
 
 
 def segments(folder: Path) -> list[tuple[int, Path]]:
-    """Return the segments of a spool with the number of their first line, in order."""
+    """Return the segments of a spool with the numbers of their first lines, in order."""
     return _numbered(folder, _ENDING)
 
 
 def _numbered(folder: Path, ending: str) -> list[tuple[int, Path]]:
-    """Return the files of a spool that are named by a line, with its number, in order."""
+    """Return the files of a spool whose names are line numbers, with these numbers, in order."""
     found = folder.glob(f"*{ending}")
     return sorted((int(path.stem), path) for path in found if path.stem.isdigit())
 
 
 class LineBegun:
-    """A line whose end has not come yet.
+    """A line whose end has not arrived yet.
 
     Attributes:
-        size: the bytes that are kept of it.
+        size: how many of its bytes are kept.
     """
 
     def __init__(self) -> None:
@@ -70,7 +71,7 @@ class LineBegun:
         self._is_cut = False
 
     def add(self, data: bytes, most: int) -> None:
-        """Add bytes; of a line that gets longer than `most`, the beginning is kept, and a mark."""
+        """Add bytes; if the line becomes longer than `most`, keep only its beginning, and a mark."""
         if self._is_cut or not data:
             return
         self._pieces.append(data)
@@ -80,7 +81,7 @@ class LineBegun:
             self.size, self._is_cut = sum(map(len, self._pieces)), True
 
     def end(self, data: bytes) -> bytes:
-        """Return the line, and `data`, which begins with the rest of it; begin another one."""
+        """Return the kept bytes joined with `data`, which begins with the line's rest; begin a new line."""
         if self._is_cut:
             _, mark, after = data.partition(b"\n")
             data = mark + after
@@ -89,14 +90,14 @@ class LineBegun:
 
 
 class SpoolWriter:
-    """Appends lines to a spool; one process writes at a time.
+    """Appends lines to a spool; only one process may write at a time.
 
-    What it is given is kept until the disk has taken it, also where `flush` fails.
+    Added lines are kept in memory until they are written, even if `flush` fails.
 
     Args:
-        folder: the spool's.
-        segment_bytes: a segment of this size is not continued.
-        line_bytes: a line that is longer becomes a dead letter, of which only the beginning is kept.
+        folder: the spool's folder.
+        segment_bytes: the size from which a segment is not continued.
+        line_bytes: the maximum length; a longer line becomes a dead letter with only its beginning.
     """
 
     def __init__(
@@ -114,25 +115,25 @@ class SpoolWriter:
         self._open()
 
     def begin_text(self) -> None:
-        """Take the line that comes next as the first one of a text."""
+        """Treat the next line as the first line of a text."""
         self._begins = True
 
     def add(self, data: bytes) -> None:
-        """Take bytes; a line appears with the next `flush` once its end has come."""
+        """Add bytes; a line becomes visible with the next `flush` after its end has arrived."""
         whole, mark, rest = data.rpartition(b"\n")
         if mark:
             self._wait(self._line.end(whole) + mark)
         self._line.add(rest, self._line_bytes)
 
     def end_line(self, mark: bytes = b"") -> None:
-        """End the line that has begun, if there is one, by `mark`."""
+        """End the current line, if any, with `mark`."""
         if self._line.size:
             self._wait(self._line.end(b"") + mark + b"\n")
 
     def keep(self, *, is_last: bool = False) -> bool:
-        """Flush, or finish with what is the last of it; return False, and say so, where the disk is full.
+        """Flush, or finish if this is the end; return False and record the problem if the disk is full.
 
-        Where the folder is gone, as of a stream that was dropped, what still comes is for nobody.
+        If the folder is gone because the stream was dropped, further input is discarded.
         """
         try:
             if is_full(self._folder):
@@ -155,10 +156,10 @@ class SpoolWriter:
         return True
 
     def finish(self) -> None:
-        """Append the last line, also without its end, and say that nothing follows.
+        """Append the last line, even if its end is missing, and record that the input has ended.
 
         Raises:
-            OSError: the disk takes no more; another call tries again.
+            OSError: the disk is full; another call tries again.
         """
         self.end_line()
         self.flush()
@@ -166,16 +167,16 @@ class SpoolWriter:
         os.close(self._file)
 
     def flush(self) -> None:
-        """Write what the disk has not taken yet.
+        """Write the lines that are not on disk yet.
 
         Raises:
-            OSError: it takes no more.
+            OSError: the disk is full.
         """
         while self._unwritten or self._waiting:
             if not self._unwritten:
                 self._place(*self._waiting[0])
                 self._unwritten = memoryview(self._waiting.popleft()[1])
-            # A full disk may take a part: what follows has to go behind it.
+            # A full disk may accept a part of the lines; the rest has to follow it.
             count = os.write(self._file, self._unwritten)
             self._size += count
             self.lines += bytes(self._unwritten[:count]).count(b"\n")
@@ -186,7 +187,7 @@ class SpoolWriter:
         self._begins = False
 
     def _place(self, begins: bool, text: bytes) -> None:
-        """Begin a segment where one is due, and keep the first line of a text."""
+        """Begin a new segment if needed, and store a copy of the first line of a text."""
         if self._size >= self._segment_bytes or (begins and self._size):
             self._open()
         if begins:
@@ -201,7 +202,7 @@ class SpoolWriter:
             os.close(before)
 
     def _repair(self) -> int:
-        """Cut off what a killed writer had begun, and return the number of lines."""
+        """Cut off an incomplete line left by a killed writer, and return the number of lines."""
         found = segments(self._folder)
         if not found:
             return 0
@@ -214,15 +215,15 @@ class SpoolWriter:
 
 
 class SpoolSource:
-    """A spool in the planner: counts the lines that have come."""
+    """A spool in the planner: counts the lines that have arrived."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._segment, self._bytes, self._lines = -1, 0, 0
 
     def state(self) -> SourceState:
-        """Return how many lines there are; they survive what the session's durability asks for."""
-        ended = (self._folder / END).exists()  # before the lines are counted
+        """Return the number of lines; they are as safe as the session's durability requires."""
+        ended = (self._folder / END).exists()  # must be checked before the lines are counted
         found = segments(self._folder)
         for first, path in found:
             if first > self._segment:
@@ -237,7 +238,7 @@ class SpoolSource:
         with path.open("rb") as file:
             file.seek(self._bytes)
             data = file.read()
-            if data and is_durable():  # before an offset names the lines
+            if data and is_durable():  # sync before an offset refers to the lines
                 os.fsync(file.fileno())
                 force(self._folder)
         self._bytes += data.rfind(b"\n") + 1
@@ -252,7 +253,7 @@ class SpoolSource:
 
 
 def parts(folder: Path, start: int, stop: int) -> Iterator[tuple[str, bytes]]:
-    """Yield files, by name, of a spool that has the lines start <= line < stop alone."""
+    """Yield the files, with their names, of a spool that has only the lines start <= line < stop."""
     texts = _numbered(folder, _FIRST_ENDING)
     begun = [(first, path) for first, path in texts if first <= start][-1:]
     for first, path in [*begun, *((first, path) for first, path in texts if start < first < stop)]:
@@ -286,7 +287,7 @@ class SpoolReader:
                 continue
             stop = wanted.stop if after is None else min(after, wanted.stop)
             lines = path.read_bytes().split(b"\n")[at - first : stop - first]
-            # Lines count from 1 in dead letters, as in files.
+            # Line numbers in dead letters start at 1, as in files.
             places = np.arange(at + 1, at + 1 + len(lines))
             yield Messages(self._place, places, list(lines), first_line=_first_line(texts, first))
             at += len(lines)
@@ -297,13 +298,13 @@ class SpoolReader:
 
 
 def _first_line(texts: list[tuple[int, Path]], segment: int) -> bytes:
-    """Return the first line of the text that a segment belongs to."""
+    """Return the first line of the text to which a segment belongs."""
     begun = [path for first, path in texts if first <= segment]
     return begun[-1].read_bytes() if begun else b""
 
 
 def trim(folder: Path, taken: int) -> None:
-    """Delete the segments all of whose lines are before `taken`, except the last, and first lines alike."""
+    """Delete the segments with only lines before `taken`, except the last, and first lines likewise."""
     for ending in (_ENDING, _FIRST_ENDING):
         for (_, path), (after, _) in pairwise(_numbered(folder, ending)):
             if after <= taken:

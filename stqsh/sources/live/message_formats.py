@@ -1,6 +1,6 @@
-"""Read the values of messages as columns: JSON, CSV and Arrow, the values of a slice as one text.
+"""Read the values of messages as columns: JSON, CSV and Arrow, with the values of a slice as one text.
 
-Each reader yields rows with the message of each, and the letters of messages that hold none.
+Each reader yields rows with the message of each row, and the dead letters of messages without valid rows.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from stqsh.sources.formats.time_formats import UNITS
 from stqsh.sources.live.text_lines import CsvHeader
 from stqsh.spec.stream import Options
 
-#: Numbers are taken for milliseconds and the like where they lie between these years, in seconds.
+#: Numbers between these years, in seconds, determine the unit: seconds, milliseconds and so on.
 _FROM_1990, _TO_2100 = 631_152_000, 4_102_444_800
-#: A number that may be no seconds, as those before 2100 have ten digits, or one with an exponent.
+#: A number that may not be in seconds: with an exponent, or longer than the ten digits of times until 2100.
 _LONG_NUMBER = r"^\s*([0-9]{11,19}(\.[0-9]*)?|[0-9]+(\.[0-9]*)?[eE]\+?[0-9]{1,2})\s*$"
 
 Place: TypeAlias = "NDArray[np.int64]"
@@ -39,9 +39,9 @@ class PayloadFormat:
     """How values are to be read.
 
     Attributes:
-        layout: the columns that they hold.
-        options: of FORMAT.
-        header: of the text whose lines they are.
+        layout: the columns in the values.
+        options: the options of FORMAT.
+        header: the header of the text whose lines they are.
     """
 
     layout: RecordSchema
@@ -50,7 +50,7 @@ class PayloadFormat:
 
 
 class ReadValues(NamedTuple):
-    """Rows of the payload's columns, the message of each, int64 (n,), and the messages that hold none."""
+    """Rows of the values' columns, the message of each, int64 (n,), and the messages without valid rows."""
 
     columns: list[Array]
     message: NDArray[np.int64]
@@ -58,7 +58,7 @@ class ReadValues(NamedTuple):
 
 
 def _read_json(form: PayloadFormat, values: FullValues, there: Place) -> Iterator[ReadValues]:
-    """Parse values as the lines of one text; a line end within JSON is a blank."""
+    """Parse values as the lines of one text; line ends within JSON become blanks."""
     dead = list[tuple[int, str]]()
     lines = _as_text(values)
     if not lines.are_lines or BOM in lines.text:
@@ -91,7 +91,7 @@ def _as_text(values: FullValues) -> TextValues:
 
 
 def _without_marks(values: FullValues, text: bytes) -> list[bytes]:
-    """Return values without the byte-order marks that they begin with; `text` has all of them."""
+    """Return values without leading byte-order marks; `text` is all values joined."""
     return [*map(_without_mark, values)] if BOM in text else list(values)
 
 
@@ -102,7 +102,7 @@ def _without_mark(value: bytes) -> bytes:
 
 
 def with_seconds(layout: RecordSchema, options: Options, columns: Sequence[Array]) -> list[Array]:
-    """Return columns whose numbers in times count seconds, unless the option `timestamp` says their unit."""
+    """Return columns with numeric times in seconds, unless the option `timestamp` states their unit."""
     kinds = [kind for _, kind in layout.columns]
     if "timestamp" in options:
         return list(columns)
@@ -113,9 +113,9 @@ def with_seconds(layout: RecordSchema, options: Options, columns: Sequence[Array
 
 
 def _seconds(column: Array) -> Array:
-    """Return a column of times whose numbers count seconds; other forms of times stay as they are."""
+    """Return a column of times with its numbers in seconds; other forms of times do not change."""
     if pa.types.is_floating(column.type) or pa.types.is_integer(column.type):
-        return _in_seconds(column.cast(pa.float64(), safe=False))  # integers beyond 2^53 are rounded
+        return _in_seconds(column.cast(pa.float64(), safe=False))  # rounds integers beyond 2^53
     if not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
         return column
     long = pc.fill_null(pc.match_substring_regex(column, _LONG_NUMBER), False)
@@ -131,7 +131,7 @@ def _seconds(column: Array) -> Array:
 
 
 def _in_seconds(numbers: Array) -> Array:
-    """Return times as seconds since the epoch, each by the unit in which it is between 1990 and 2100."""
+    """Convert times to seconds since the epoch, each from the unit in which it is between 1990 and 2100."""
     for per_second in UNITS.values():
         if per_second > 1:
             low, high = float(_FROM_1990 * per_second), float(_TO_2100 * per_second)
@@ -142,7 +142,7 @@ def _in_seconds(numbers: Array) -> Array:
 
 
 def _read_csv(form: PayloadFormat, values: FullValues, there: Place) -> Iterator[ReadValues]:
-    """Parse values as rows of one text, with the columns as its header says, or as declared."""
+    """Parse values as rows of one text, with the columns in the order of its header, or as declared."""
     dialect = replace(CsvDialect.of({"header": False, **form.options}), header=False)
     dead = list[tuple[int, str]]()
     lines = _as_text(values)
@@ -173,7 +173,7 @@ def _read_csv(form: PayloadFormat, values: FullValues, there: Place) -> Iterator
 
 
 def _are_rows(lines: TextValues, quoting: Quoting) -> bool:
-    """Return whether each of some values is one row of CSV, and none has a quote that another one closes."""
+    """Return whether each value is exactly one CSV row, and no quote is closed by another value."""
     if b"\r" in lines.text or lines.text.count(b"\n") >= max(1, len(lines)):
         return False
     if not quoting.may_quote(lines.text):
@@ -185,7 +185,7 @@ def _are_rows(lines: TextValues, quoting: Quoting) -> bool:
 def _without_broken(
     values: list[bytes], there: Place, quoting: Quoting
 ) -> tuple[list[bytes], Place, list[tuple[int, str]]]:
-    """Take out the values that are no single row."""
+    """Separate the values that are not exactly one row."""
     good, dead = [], []
     for at, value in enumerate(values):
         if b"\n" in value or b"\r" in value:
@@ -198,7 +198,7 @@ def _without_broken(
 
 
 def _without_blank(values: list[bytes], there: Place) -> tuple[list[bytes], Place, list[tuple[int, str]]]:
-    """Take out the values without content."""
+    """Separate the values without content."""
     if all(values) and not any(map(bytes.isspace, values)):
         return values, there, []
     kept = [at for at, value in enumerate(values) if value and not value.isspace()]
@@ -208,7 +208,7 @@ def _without_blank(values: list[bytes], there: Place) -> tuple[list[bytes], Plac
 
 
 def _read_arrow(form: PayloadFormat, values: FullValues, there: Place) -> Iterator[ReadValues]:
-    """Read values as Arrow IPC streams, each with any number of records; alike ones are taken together."""
+    """Read values as Arrow IPC streams with any number of records; equal schemas are read together."""
     layout, dead = form.layout, list[tuple[int, str]]()
     alike: list[pa.Table] = []
     message: list[NDArray[np.int64]] = []
@@ -265,4 +265,4 @@ def _one_chunk(column: Any) -> Array:
 
 ReadPayload: TypeAlias = "Callable[[PayloadFormat, FullValues, Place], Iterator[ReadValues]]"
 READERS: dict[str, ReadPayload] = {"jsonl": _read_json, "csv": _read_csv, "arrow": _read_arrow}
-"""The readers by format: values that are not null, and the messages that they are of."""
+"""The readers by format; they read values that are not null, and the messages of these values."""

@@ -1,8 +1,8 @@
-"""Pieces: messages that were decoded ahead of the batch that takes them, one file for each run of places.
+"""Pieces: messages decoded ahead of the batch that takes them, one file for each run of places.
 
-A piece holds what decoding the places `start <= place < stop` of a part always gives, so it does not matter
-who made it, and a reader that lacks one decodes the messages itself. A file's name says what is in it, and
-the file appears as a whole.
+A piece contains exactly what decoding the places `start <= place < stop` of a part always gives. So it does
+not matter which process made it, and a reader without a piece decodes the messages itself. A file's name
+describes its content, and the file appears atomically.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _ENDING_UNFINISHED = ".unfinished"
 
 
 class ReadOrder(msgspec.Struct, frozen=True):
-    """What the planner orders: to read a stream from a position on.
+    """An order from the planner to read a stream from a position on.
 
     Attributes:
-        stream: its number.
-        folder: where its pieces go, below the processes' folder; a new one for each order.
-        spec: the stream; None to read it no longer.
-        position: the first place of each of its parts.
+        stream: the stream's number.
+        folder: the folder for its pieces, below the processes' folder; each order has a new one.
+        spec: the stream; None to stop reading it.
+        position: the first place of each part.
     """
 
     stream: int
@@ -42,7 +42,7 @@ class ReadOrder(msgspec.Struct, frozen=True):
 
 
 class ReadPiece(NamedTuple):
-    """A piece by its name: its number among those of its folder, and its places."""
+    """The identity of a piece: its number within its folder, and its places."""
 
     number: int
     held: MessageRange
@@ -56,14 +56,14 @@ class ReadPiece(NamedTuple):
 
 
 class PieceContent(NamedTuple):
-    """The records of a piece, and what was taken of its messages."""
+    """The records of a piece, and counts of the messages that were taken."""
 
     records: pa.RecordBatch
     taken: TakenMessages
 
 
 class FoundPiece(NamedTuple):
-    """A piece as its file holds it: a record batch whose metadata say what was taken."""
+    """A piece as read from its file: a record batch whose metadata describe the messages taken."""
 
     held: pa.RecordBatch
 
@@ -74,17 +74,17 @@ class FoundPiece(NamedTuple):
 
     @property
     def taken(self) -> TakenMessages:
-        """What was taken of its messages, with all their dead letters."""
+        """The counts of the messages taken, with all their dead letters."""
         return msgspec.json.decode(self.held.schema.metadata[_TAKEN], type=TakenMessages)
 
 
 def ready_file(process: int) -> str:
-    """Return the name of the file that says that a process reads ahead, by its number."""
+    """Return the name of the file by which the process with a number reports that it reads ahead."""
     return f"ready-{process}"
 
 
 def piece_named(file: str) -> ReadPiece | None:
-    """Return the piece of a file's name; None where it is none.
+    """Return the piece that a file name describes; None for other names.
 
     >>> piece_named(ReadPiece(7, MessageRange("a~b/1", 5, 9)).file)
     ReadPiece(number=7, held=MessageRange(part='a~b/1', start=5, stop=9))
@@ -99,7 +99,7 @@ def write_piece(folder: Path, piece: ReadPiece, content: PieceContent) -> int:
     """Write a piece, and return its size in bytes.
 
     Raises:
-        OSError: it cannot be written, or the folder is gone.
+        OSError: the file cannot be written, or the folder is gone.
     """
     schema = content.records.schema.with_metadata({_TAKEN: msgspec.json.encode(content.taken)})
     unfinished = folder / f"{piece.number}{_ENDING_UNFINISHED}"
@@ -111,7 +111,7 @@ def write_piece(folder: Path, piece: ReadPiece, content: PieceContent) -> int:
 
 
 def read_pieces(folder: Path, wanted: Iterable[MessageRange]) -> list[FoundPiece] | None:
-    """Return the pieces that hold some ranges and nothing else, in order; None where one is missing."""
+    """Return the pieces that contain exactly some ranges, in order; None if one is missing."""
     try:
         found = [piece for each in folder.iterdir() if (piece := piece_named(each.name)) is not None]
         begun = {(piece.held.part, piece.held.start): piece for piece in found}

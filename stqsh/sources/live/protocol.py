@@ -1,9 +1,8 @@
-"""What a live source is: positions that go into an offset, and slices that workers read.
+"""The interface of live sources: positions, which are part of an offset, and slices, which workers read.
 
-A position says for each part of a source (a partition of Kafka; a spool of lines has one part) what comes
-next. Positions are in the engine's offsets and nowhere else, so a batch that is repeated reads the same
-messages. The planner holds a `LiveSource` and asks it often: its answers are immediate. A worker opens a
-`MessageReader`.
+A position states the next place to read in each part of a source: a partition of Kafka; a spool of lines has
+only one part. Positions are stored only in the engine's offsets, so a repeated batch reads the same messages.
+The planner polls a `LiveSource` often, and it returns immediately. A worker opens a `MessageReader`.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ Position: TypeAlias = "dict[str, int]"
 
 
 _PROBLEM = "problem"
-#: A slice may be larger than an equal share by this factor.
+#: A slice may exceed an equal share by this factor.
 _UNEVEN = 1.25
 
 
 class SourceAwayError(SourceError):
-    """A source does not answer now; it may later."""
+    """A source does not answer at the moment."""
 
 
 class RecordsGoneError(SourceError):
-    """A source no longer has messages that have not been taken yet."""
+    """A source no longer has messages that have not been read yet."""
 
 
 class MessageRange(NamedTuple):
@@ -51,13 +50,13 @@ class MessageRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
-    """How a source is, as the planner sees it.
+    """The state of a source, as the planner sees it.
 
     Attributes:
         first: the first place that can be read, by part.
         ends: the place after the last one, by part.
-        ended: whether nothing will follow.
-        message: what the user should know, such as that a broker does not answer; "" if all is well.
+        ended: whether no more messages will arrive.
+        message: a note for the user, such as that a broker does not answer; "" if there is no problem.
     """
 
     first: Mapping[str, int]
@@ -67,7 +66,7 @@ class SourceState:
 
 
 def write_problem(spool: Path, text: str) -> None:
-    """Say beside a spool why nothing can come in, where there is room for it; "" if all is well."""
+    """Record beside a spool why no input can arrive, if there is room for it; "" if there is no problem."""
     path = spool / _PROBLEM
     with suppress(OSError):
         if text:
@@ -77,7 +76,7 @@ def write_problem(spool: Path, text: str) -> None:
 
 
 def read_problem(spool: Path) -> str:
-    """Return what `write_problem` has said last."""
+    """Return the last text that `write_problem` recorded."""
     try:
         return (spool / _PROBLEM).read_text("utf-8")
     except FileNotFoundError:
@@ -88,29 +87,29 @@ class LiveSource(Protocol):
     """A source in the planner."""
 
     def state(self) -> SourceState:
-        """Return how the source is; at once."""
+        """Return the state of the source, without waiting."""
 
     def begin(self) -> Position | None:
-        """Return the position at which the stream begins; None while the source cannot say."""
+        """Return the position at which the stream begins; None while it is unknown."""
 
     def close(self) -> None:
-        """Let go of threads and connections."""
+        """Release threads and connections."""
 
 
 class MessageReader(Protocol):
     """A source in a worker."""
 
     def read(self, wanted: MessageRange) -> Iterator[Messages]:
-        """Yield the messages of a range, in order; the same ones each time.
+        """Yield the messages of a range, in order; a repeated call yields the same ones.
 
         Raises:
-            RecordsGoneError: some are gone.
+            RecordsGoneError: some of them are gone.
             SourceAwayError: the source does not answer.
         """
 
 
 def part_order(part: str) -> tuple[str, int]:
-    """Return what parts are sorted by: topic, then the number of the partition.
+    """Return the sort key of a part: topic, then the number of the partition.
 
     >>> sorted(["b/2", "b/10", "a/3"], key=part_order)
     ['a/3', 'b/2', 'b/10']
@@ -120,9 +119,9 @@ def part_order(part: str) -> tuple[str, int]:
 
 
 def advance(position: Position, state: SourceState, room: int) -> Position:
-    """Return the position after the next batch: all that is there, or a fair share of `room` from each part.
+    """Return the position after the next batch: the end of each part, or a fair share of `room` for each.
 
-    Parts that the position lacks are not read, see `with_new_parts`.
+    Parts that the position lacks are not read; see `with_new_parts`.
 
     >>> advance({"t/0": 5}, SourceState({}, {"t/0": 9, "t/1": 3}), 100)
     {'t/0': 9}
@@ -139,19 +138,19 @@ def advance(position: Position, state: SourceState, room: int) -> Position:
 
 
 def with_new_parts(position: Position, state: SourceState) -> Position:
-    """Return the position with the parts that it lacks, at their first place."""
+    """Add the parts that a position lacks, each at its first place."""
     new = {part: state.first.get(part, 0) for part in state.ends if part not in position}
     return {**position, **new} if new else position
 
 
 def gone(position: Position, state: SourceState) -> list[MessageRange]:
-    """Return the places that a position still has to read and that are no longer there."""
+    """Return the places that are still to be read but no longer exist."""
     found = (MessageRange(part, start, state.first.get(part, start)) for part, start in position.items())
     return sorted((each for each in found if each.size > 0), key=lambda each: part_order(each.part))
 
 
 def truncated(position: Position, state: SourceState) -> list[str]:
-    """Return the parts that end before a position, as of a topic that was truncated, or created again.
+    """Return the parts that end before a position, as after a topic was truncated or created again.
 
     >>> truncated({"t/0": 500, "t/1": 7}, SourceState({}, {"t/0": 100, "t/1": 7}))
     ['t/0']
@@ -161,16 +160,16 @@ def truncated(position: Position, state: SourceState) -> list[str]:
 
 
 def ranges(first: Position, last: Position) -> list[MessageRange]:
-    """Return what is between two positions, in the order of parts; new parts begin with the last one."""
+    """Return the ranges between two positions, in the order of parts; new parts begin with the last one."""
     found = (MessageRange(part, first.get(part, stop), stop) for part, stop in last.items())
     return sorted((each for each in found if each.size > 0), key=lambda each: part_order(each.part))
 
 
 def split(wanted: Iterable[MessageRange], pieces: int) -> list[list[MessageRange]]:
-    """Cut ranges, in their order, into at most `pieces` slices of about equal size.
+    """Cut ranges, in order, into at most `pieces` slices of about equal size.
 
-    The cuts are between parts where that makes no slice much larger: to go on in a part costs a reader
-    nothing, and to begin within one does.
+    Cuts are made between parts unless that makes a slice much larger, because continuing in a part costs a
+    reader nothing, while beginning within one is expensive.
 
     >>> split([MessageRange("t/0", 0, 5), MessageRange("t/1", 0, 4)], 2)
     [[MessageRange(part='t/0', start=0, stop=5)], [MessageRange(part='t/1', start=0, stop=4)]]

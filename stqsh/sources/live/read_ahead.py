@@ -1,13 +1,13 @@
-"""Read Kafka ahead: processes that decode messages while the engine still works on those before them.
+"""Read Kafka ahead: processes that decode messages while the engine still works on earlier ones.
 
-A batch that finds its messages decoded costs as much as one of a replayed stream. The planner starts these
-processes, says from which position on they read each stream, and looks at the pieces that they make
-(`stqsh.sources.live.pieces`). A piece only saves time: where a process is slow, away or killed, workers
-read for themselves, and say what is wrong with a source. So it reports nothing.
+A batch whose messages are already decoded costs only as much as one of a replayed stream. The planner starts
+these processes, orders from which position they read each stream, and looks for the pieces that they write
+(`stqsh.sources.live.pieces`). A piece only saves time: if a process is slow, missing or killed, workers read
+the messages themselves, and report problems of a source. That is why this module reports nothing.
 
-`python -m stqsh.sources.live.read_ahead FOLDER PROFILE NUMBER COUNT` takes orders as lines of JSON from
-standard input, and ends with it. It is one of COUNT such processes, between which the parts of each stream
-are divided.
+`python -m stqsh.sources.live.read_ahead FOLDER PROFILE NUMBER COUNT` reads orders as lines of JSON from
+standard input, and ends with its input. It is one of COUNT such processes, which divide the parts of each
+stream among themselves.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from stqsh.spec.stream import KafkaSourceSpec, StreamSpec
 log = logging.getLogger("stqsh.engine")
 
 MOST_BYTES = 64 << 20
-"""The most bytes of pieces that wait for batches, for each stream; processes share them."""
+"""The most bytes of pieces that wait for batches, for each stream; the processes share this limit."""
 
-#: Messages that have come within this time are decoded together, and at most this many.
+#: Messages that arrive within this time, up to this number, are decoded together.
 _LOOK_S = 0.05
 _TOGETHER = 20_000
-#: The broker collects messages for a moment: to answer each fetch at once takes it a tenth of a core.
+#: How long the broker collects messages; answering each fetch at once would cost it a tenth of a core.
 _FETCHES: ClientSettings = {"fetch.min.bytes": 512 << 10, "fetch.wait.max.ms": 30}
-#: How often a stream that waits for room looks for it.
+#: How often a stream checks for room while it waits for it.
 _ROOM_LOOK_S = 0.01
 
 
@@ -56,9 +56,9 @@ class StreamReading(threading.Thread):
         folder: where the pieces go; it exists.
         spec: the stream.
         position: the first place of each part.
-        numbers: of its pieces.
+        numbers: the numbers for its pieces.
         most_bytes: the most bytes of pieces that wait for batches.
-        profile: of the session, with the settings of the client.
+        profile: the session's profile, with the settings of the client.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class StreamReading(threading.Thread):
         self._waiting: dict[Path, int] = {}
 
     def run(self) -> None:
-        """Read until something is wrong: workers find out what."""
+        """Read until something fails; workers then find out what."""
         try:
             self._read()
         except (KafkaException, StqshError, OSError) as problem:
@@ -101,7 +101,7 @@ class StreamReading(threading.Thread):
             consumer.close()
 
     def _take(self, decoder: MessageDecoder, found: FetchedMessages) -> None:
-        """Make a piece of what has come of each part."""
+        """Write a piece of the messages that have arrived for each part."""
         if not found.parts:
             return
         decoded = decoder.decode_parts(found.parts, found.counts, found.messages)
@@ -114,7 +114,7 @@ class StreamReading(threading.Thread):
                 self._at[part] = stop
 
     def _has_room(self) -> bool:
-        """Return whether more may be read; pieces go once their batch is committed."""
+        """Return whether more may be read; pieces are deleted once their batch is committed."""
         if sum(self._waiting.values()) > self._most_bytes:
             self._waiting = {file: size for file, size in self._waiting.items() if file.exists()}
         return sum(self._waiting.values()) <= self._most_bytes
@@ -128,13 +128,13 @@ def _piece_content(decoded: Decoded, size: int) -> PieceContent:
 
 
 def follow_orders(orders: IO[bytes], folder: Path, profile: str, number: int = 0, count: int = 1) -> None:
-    """Read streams as lines of orders say, until there are no more.
+    """Read streams as ordered, one order per line, until the input ends.
 
     Args:
         orders: the lines.
-        folder: of the orders' folders.
-        profile: of the session, with the settings of the client.
-        number: of this process.
+        folder: the parent of the orders' folders.
+        profile: the session's profile, with the settings of the client.
+        number: the number of this process.
         count: the number of processes that follow the same orders.
     """
     readings: dict[int, StreamReading] = {}
@@ -155,4 +155,4 @@ def follow_orders(orders: IO[bytes], folder: Path, profile: str, number: int = 0
 
 if __name__ == "__main__":
     follow_orders(sys.stdin.buffer, Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:]))
-    os._exit(0)  # without waiting for threads that fetch
+    os._exit(0)  # without waiting for fetching threads

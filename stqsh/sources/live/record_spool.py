@@ -1,8 +1,9 @@
-"""A spool of records: those that are parsed already and cannot be had again, kept until slots have them.
+"""A spool of records: parsed input that cannot be read again, kept until slots have stored it.
 
-A directory holds segments `N.arrow`, N being the number of the first place. A segment of n records has n + 1
-places; the last one stands for its dead letters. Segments are deleted once the batches that took them are
-committed. How far a spool is filled is written down beside it, after its segments: nothing beyond is read.
+A directory contains segments `N.arrow`, where N is the number of the first place. A segment of n records has
+n + 1 places; the last one stands for its dead letters. Segments are deleted once the batches that took them
+are committed. How far a spool is filled is recorded elsewhere, after its segments are written; nothing beyond
+that is read.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _LETTERS = b"letters"
 
 
 class SpoolSegment(NamedTuple):
-    """What is appended at once: records in their order, and the letters of those that could not be read."""
+    """What is appended at once: records in order, and the dead letters of unreadable ones."""
 
     records: pa.RecordBatch
     dead: list[DeadLetter]
@@ -42,7 +43,7 @@ class SpoolSegment(NamedTuple):
 
     @property
     def places(self) -> int:
-        """The number of places that it takes."""
+        """The number of places that the segment takes."""
         return self.records.num_rows + 1
 
 
@@ -53,9 +54,9 @@ def segments(spool: Path) -> list[tuple[int, Path]]:
 
 
 def write_segment(spool: Path, first: int, segment: SpoolSegment, *, durable: bool | None = None) -> int:
-    """Write a segment at a place, and return the place behind it.
+    """Write a segment at a place, and return the place after it.
 
-    One that a killed writer has left there is replaced. `durable` is as in `stqsh.fs.replacing`.
+    A segment left there by a killed writer is replaced. `durable` is as in `stqsh.fs.replacing`.
     """
     letters = msgspec.json.encode([astuple(letter) for letter in segment.dead])
     schema = segment.records.schema.with_metadata({_LETTERS: letters})
@@ -69,7 +70,7 @@ def write_segment(spool: Path, first: int, segment: SpoolSegment, *, durable: bo
 
 
 def parts(spool: Path, start: int, stop: int) -> Iterator[tuple[str, bytes]]:
-    """Yield files, by name, of a spool that has the places start <= place < stop."""
+    """Yield the files, with their names, of a spool that has the places start <= place < stop."""
     found = segments(spool)
     for (first, path), after in zip(found, [*(first for first, _ in found[1:]), stop], strict=True):
         if first < stop and after > start:
@@ -114,7 +115,7 @@ def _read_segment(path: Path) -> tuple[pa.RecordBatch, list[DeadLetter]]:
 
 
 def trim(spool: Path, taken: int) -> None:
-    """Delete the segments all of whose places are before `taken`, except the last one."""
+    """Delete the segments with only places before `taken`, except the last one."""
     for (_, path), (after, _) in pairwise(segments(spool)):
         if after <= taken:
             path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The live sources by their specs: what the planner and the workers open."""
+"""The live sources by their specs: how the planner and the workers open them."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from stqsh.spec.stream import (
 )
 
 _KAFKA_READER = "stqsh.sources.live.kafka_reader"
-"""A module that only sessions with Kafka import: it takes a while."""
+"""A module that only sessions with Kafka import, because the import is slow."""
 
 _WRITTEN = {"jsonl": "JSON", "geojson": "GEOJSON", "parquet": "PARQUET"}
 _OF_RECORDS = (DirectorySourceSpec, InsertsSourceSpec, HttpSourceSpec)
-"""The sources whose spools hold records that are parsed already."""
+"""The sources whose spools contain parsed records."""
 
 
 def open_source(spec: StreamSpec, directory: Path, profile: str) -> LiveSource:
@@ -62,14 +62,14 @@ def is_from_kafka(spec: StreamSpec) -> bool:
 
 
 def _check_no_file(options: Options) -> None:
-    """Raise `OptionError` for options of FORMAT CSV that only files can have."""
+    """Raise `OptionError` for options of FORMAT CSV that are only possible for files."""
     for option in ("encoding", "skip", "clock"):
         if option in options:
             raise OptionError(f"{option} is an option of files", option, hint="FROM FILE or FROM DIRECTORY")
 
 
 def check_format(spec: StreamSpec) -> None:
-    """Raise `OptionError` where an option of a live stream's FORMAT is unknown or makes no sense."""
+    """Raise `OptionError` if a FORMAT option of a live stream is unknown or makes no sense."""
     if isinstance(spec.source, KafkaSourceSpec) and spec.source.options.get("header") is True:
         raise OptionError("messages of Kafka have no header", "header", hint="columns are as declared")
     if not isinstance(spec.source, DirectorySourceSpec):
@@ -85,9 +85,9 @@ def check_format(spec: StreamSpec) -> None:
 def read_records(
     spec: StreamSpec, spool: Path | None, wanted: Iterable[MessageRange], profile: str, *, skips: bool
 ) -> Iterator[Decoded]:
-    """Read and decode messages of a live stream in a worker, in order; `skips` passes over what is gone.
+    """Read and decode messages of a live stream in a worker, in order; `skips` allows missing messages.
 
-    `spool` is the folder of its spool, None for a source that needs none.
+    `spool` is the folder of the source's spool, None for a source without one.
 
     Raises:
         SourceError: the source does not answer, or no longer has the messages.
@@ -106,7 +106,7 @@ def read_records(
 
 
 def close_idle_readers() -> None:
-    """Close what this process keeps of sources and has not used for a while, see `open_message_reader`."""
+    """Close what this process keeps open for sources and has not used recently; see `open_message_reader`."""
     if _KAFKA_READER in sys.modules:
         from stqsh.sources.live.kafka_reader import close_idle
 
@@ -114,7 +114,7 @@ def close_idle_readers() -> None:
 
 
 def trim(directory: Path, position: Position) -> None:
-    """Let a stream's spool go as far as a position; Kafka keeps its messages itself."""
+    """Delete the part of a stream's spool before a position; Kafka manages its messages itself."""
     if line_spool.PART in position:
         line_spool.trim(directory / SPOOL, position[line_spool.PART])
     if record_spool.PART in position:
@@ -122,7 +122,7 @@ def trim(directory: Path, position: Position) -> None:
 
 
 def spool_parts(spec: StreamSpec, directory: Path, start: int, stop: int) -> Iterator[tuple[str, bytes]]:
-    """Yield the files, by name, in whose folder a worker finds the places start <= place < stop of a spool.
+    """Yield the files, with names, of a spool that has the places start <= place < stop, for a worker.
 
     Args:
         spec: the stream.
@@ -135,7 +135,7 @@ def spool_parts(spec: StreamSpec, directory: Path, start: int, stop: int) -> Ite
 
 
 def open_message_reader(spec: StreamSpec, spool: Path | None, profile: str, *, skips: bool) -> MessageReader:
-    """Open the source of a live stream in a worker; `skips` leaves out messages that are gone."""
+    """Open the source of a live stream in a worker; `skips` allows missing messages."""
     if isinstance(spec.source, KafkaSourceSpec):
         from stqsh.sources.live.kafka_reader import open_reader
 

@@ -1,8 +1,8 @@
-"""The lines of a text that hold data: not blank ones, headers of CSV, or the mark at its beginning.
+"""Find the lines of a text that contain data: not blank lines, CSV headers, or a leading byte-order mark.
 
-A socket or standard input brings a text, and each connection may begin a new one. A text of CSV may begin
-with a header, which says where the columns are. Texts are read in slices, so a line that only repeats the
-header, or the names of the columns as declared, is no record wherever it stands.
+A socket or standard input delivers a text, and each connection may begin a new one. A CSV text may begin with
+a header, which determines where the columns are. Texts are read in slices, so a line that only repeats the
+header, or the names of the declared columns, is not a record wherever it occurs.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class CsvHeader:
 
     Attributes:
         line: the header itself.
-        places: of the declared columns within a row, in their order.
+        places: the indices of the declared columns within a row, in their order.
         width: the number of columns in a row.
-        problem: why the rows cannot be read; empty where they can.
+        problem: why the rows cannot be read; empty if they can.
     """
 
     line: bytes
@@ -42,7 +42,7 @@ class CsvHeader:
 
     @staticmethod
     def of(first_line: bytes, options: Options, names: Sequence[str]) -> CsvHeader | None:
-        """Return the header that a text begins with; None where its first line is data.
+        """Return the header with which a text begins; None if its first line is data.
 
         >>> CsvHeader.of(b"lat,oid,speed,lon", {}, ["oid", "lon", "lat"]).places
         [1, 3, 0]
@@ -52,7 +52,7 @@ class CsvHeader:
         line = first_line.removeprefix(BOM).strip()
         try:
             fields = next(csv_rows(line.decode(errors="replace"), dialect), [])
-        except csv.Error:  # such as a field of megabytes, which is no name
+        except csv.Error:  # such as a field of megabytes, which cannot be a name
             return None
         found = [name.strip() for name in fields]
         known = {name.lower() for name in names}
@@ -67,7 +67,7 @@ class CsvHeader:
 def header_lines(
     options: Options, names: Sequence[str], header: CsvHeader | None = None
 ) -> tuple[bytes, ...]:
-    """Return the headers of columns in the order of `names`, plain and with quotes, and the one found.
+    """Return the headers with columns in the order of `names`, plain and quoted, and the one found.
 
     >>> header_lines({"separator": ";"}, ["oid", "lon"])
     (b'oid;lon', b'"oid";"lon"')
@@ -81,7 +81,7 @@ def header_lines(
 def data_lines(
     values: list[bytes], places: NDArray[np.int64], headers: Sequence[bytes]
 ) -> tuple[list[bytes], NDArray[np.int64]]:
-    """Return the lines that hold data, without the mark of UTF-8, and their places."""
+    """Return the lines that contain data, without byte-order marks, and their places."""
     text = b"\n".join(values)
     if BOM in text:
         values = [value.removeprefix(BOM) for value in values]

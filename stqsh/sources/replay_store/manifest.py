@@ -1,6 +1,6 @@
-"""What a replay store says of itself: manifest.json, which is replaced in one go.
+"""The manifest of a replay store: manifest.json, which is replaced atomically.
 
-Where a session's storage is elsewhere, each manifest is a blob of its own, and the last one counts.
+If a session's storage is not its home, each manifest is a blob of its own, and the last one is valid.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _PUBLISHED = "manifest-"
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One segment as the manifest lists it; `file` ends in `.arrow`, the ticks are inclusive.
+    """One segment in the manifest; `file` ends in `.arrow`, and the range of ticks is inclusive.
 
-    The seals are those of the file and of its index, None where an older version wrote them.
+    The seals are those of the file and of its index, None if an older version wrote them.
     """
 
     file: str
@@ -35,30 +35,30 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a store holds; `complete` says that no segment will ever be added."""
+    """The content of a store; `complete` means that no segment will ever be added."""
 
     columns: tuple[tuple[str, str], ...]
     segments: tuple[Segment, ...] = ()
     complete: bool = False
     dead: int = 0
-    #: Where a generator stands: that many ticks are done. Not used by files.
+    #: The number of ticks that a generator has completed. Not used by files.
     generated: int = 0
-    #: Of a stream without an end: what was taken long ago is gone, this number of segments and rows, ...
+    #: For an endless stream: how many segments and rows are deleted because they were taken long ago, ...
     gone_segments: int = 0
     gone_rows: int = 0
-    #: ... which began with this tick.
+    #: ... and the tick with which the deleted part began.
     began_tick: int | None = None
-    #: Of an event stream: how many records were left out as duplicates, ...
+    #: For an event stream: how many records were skipped as duplicates, ...
     duplicates: int = 0
-    #: ... x1, y1, x2, y2 of where most records lie, and places (x, y) of some of them, at even distances.
+    #: ... x1, y1, x2, y2 around most records, and the places (x, y) of some, evenly spaced in the store.
     bounds: tuple[float, float, float, float] | None = None
     sample: tuple[tuple[float, float], ...] = ()
-    #: ... and whether its first grid has the large cells that those of older versions have.
+    #: ... and whether its first grid has large cells, as in older versions.
     has_coarse_grid: bool = True
 
     @property
     def rows(self) -> int:
-        """Count the rows of all segments, those that are gone with them."""
+        """Count the rows of all segments, including deleted ones."""
         return self.gone_rows + sum(segment.rows for segment in self.segments)
 
     @property
@@ -70,11 +70,11 @@ class Manifest:
 
     @property
     def last_tick(self) -> int | None:
-        """Give the tick of the last row; None while there is none."""
+        """Return the tick of the last row; None while there is no row."""
         return self.segments[-1].last_tick if self.segments else None
 
     def without(self, row: int) -> Manifest:
-        """Return what is listed once the segments wholly before a row are gone; the last one stays."""
+        """Return the manifest without the segments that end before a row; the last segment always stays."""
         kept, gone = list(self.segments), self.gone_rows
         while len(kept) > 1 and gone + kept[0].rows <= row:
             gone += kept.pop(0).rows
@@ -94,22 +94,22 @@ _DECODER = msgspec.json.Decoder(Manifest)
 
 
 def store_blobs(place: Path | Blobs) -> Blobs:
-    """Return the files of a store as blobs, whose names in errors are those within the session's folder."""
+    """Return the files of a store as blobs; errors show their names relative to the session's folder."""
     return place if isinstance(place, Blobs) else home_blobs(place, stored_name(place, ""))
 
 
 def read_manifest(place: Path | Blobs) -> Manifest | None:
-    """Return the manifest of a store, None where there is none yet.
+    """Return the manifest of a store, None if there is none yet.
 
     Raises:
-        DamagedFileError: it is not what was written.
+        DamagedFileError: it differs from what was written.
     """
     blobs = store_blobs(place)
     content = _manifest_bytes(blobs)
     if content is None:
         return None
     file = f"{blobs.within}{MANIFEST}"
-    if not content.startswith(b"{"):  # as older versions wrote it
+    if not content.startswith(b"{"):  # older versions wrote no seal
         content = without_seal(content, file)
     try:
         return _DECODER.decode(content)
@@ -129,12 +129,12 @@ def _manifest_bytes(blobs: Blobs) -> bytes | None:
 
 
 def published_manifests(blobs: Blobs) -> list[str]:
-    """Return the names of a store's manifests in a storage that is not the home, the last one at the end."""
+    """Return the names of a store's manifests in a storage that is not the home, the newest last."""
     return blobs.names(_PUBLISHED)
 
 
 def publish_manifest(blobs: Blobs, directory: Path) -> None:
-    """Make a home's manifest the last one of a storage that is not the home; the one before it stays."""
+    """Publish a home's manifest as the newest one in a storage outside the home; the one before it stays."""
     content, known = (directory / MANIFEST).read_bytes(), published_manifests(blobs)
     number = 1 + int(known[-1].removeprefix(_PUBLISHED).partition(".")[0]) if known else 0
     blobs.put(f"{_PUBLISHED}{number:012d}.json", [content])
@@ -142,10 +142,10 @@ def publish_manifest(blobs: Blobs, directory: Path) -> None:
 
 
 def manifest_seal(place: Path | Blobs) -> str:
-    """Return the checksum of a store's manifest, which names those of all its records.
+    """Return the checksum of a store's manifest, which covers the checksums of all its records.
 
     Raises:
-        DamagedFileError: the manifest is gone.
+        DamagedFileError: the manifest is missing.
     """
     content = _manifest_bytes(blobs := store_blobs(place))
     if content is None:
@@ -154,11 +154,11 @@ def manifest_seal(place: Path | Blobs) -> str:
 
 
 def stored_name(directory: Path, file: str) -> str:
-    """Return the name of a store's file within the session's folder, for errors."""
+    """Return the name of a store's file relative to the session's folder, for errors."""
     return f"{directory.parent.name}/{directory.name}/{file}"
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
-    """Replace the manifest in one go: from now on readers see its segments."""
+    """Replace the manifest atomically; readers see its segments from now on."""
     atomic_write(directory / MANIFEST, with_seal(msgspec.json.encode(manifest)))
     settle(directory)

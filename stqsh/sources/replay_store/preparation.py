@@ -1,4 +1,4 @@
-"""Prepare the replay store of a stream; an interrupted preparation starts again."""
+"""Prepare the replay store of a stream; an interrupted preparation starts over."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ __all__ = ["extend", "prepare"]
 
 Report = Callable[[float | None, str], None]
 
-#: The approximate number of bytes of text in a byte of a compressed or columnar file.
+#: The estimated number of bytes of text per byte of a compressed or columnar file.
 _INFLATION = 6
-#: Files of a smaller mean size are read by one thread, as most of the work is Python code.
+#: Files with a smaller mean size are read by one thread, because most of the work is Python code.
 _TINY_BYTES = 64 << 10
 
 
 def prepare(spec: StreamSpec, directory: Path, *, report: Report, run_bytes: int = RUN_BYTES) -> Manifest:
-    """Make the replay store of a stream in `directory`, unless it is there; return its manifest.
+    """Make the replay store of a stream in `directory`, unless it exists; return its manifest.
 
-    May be called again after a crash at any time.
+    It may be called again after a crash at any time.
 
     Args:
-        report: called with the progress (0 to 1, None where unknown) and a message.
+        report: called with the progress (0 to 1, None if unknown) and a message.
         run_bytes: how many bytes of records are sorted in memory.
 
     Raises:
@@ -62,7 +62,7 @@ def prepare(spec: StreamSpec, directory: Path, *, report: Report, run_bytes: int
 
 
 def _clear(directory: Path) -> None:
-    """Remove the rest of an interrupted preparation."""
+    """Remove the files of an interrupted preparation."""
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
 
@@ -78,7 +78,7 @@ def _prepare_files(spec: StreamSpec, directory: Path, report: Report, run_bytes:
 
 
 def _published(manifest: Manifest, directory: Path, spec: StreamSpec) -> Manifest:
-    """Write the manifest of a store whose segments are there."""
+    """Write the manifest of a store whose segments are complete."""
     layout = RecordSchema.of(spec)
     if layout.event:
         manifest = with_extent(directory, manifest, layout, spec.bounds)
@@ -87,7 +87,7 @@ def _published(manifest: Manifest, directory: Path, spec: StreamSpec) -> Manifes
 
 
 def text_bytes(file: SourceFile) -> int:
-    """Estimate how much text a file holds."""
+    """Estimate the size of a file's text."""
     packed = file.path.suffix.lower() in (*COMPRESSIONS, ".parquet", ".pq")
     return file.size * (_INFLATION if packed else 1)
 
@@ -103,7 +103,7 @@ def _read_all(
     dead: DeadLetterWriter,
     report: Report,
 ) -> Iterator[ParsedRecords]:
-    """Read all files, in order, with as many threads as there are cores; tiny files are quicker with one."""
+    """Read all files, in order, with one thread per core; tiny files are read faster by a single thread."""
     groups = list(group_files(files))
     total = sum(text_bytes(file) for file in files) or 1
     ends = list(accumulate(sum(text_bytes(file) for file in group) for group in groups))

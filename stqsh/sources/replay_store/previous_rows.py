@@ -1,10 +1,10 @@
-"""The row before each row of a replay store: where an object was when its record came.
+"""The row before each row of a replay store: the object's previous record.
 
-CheetahGIS keeps the last tuple of each object in an operator of its own, the Transformer (section IV). What
-that adds to a record follows from the stream alone, so a file beside the store's segments holds it: nothing
-is kept in memory, and a record that is read again brings the same row with it. The file is a cache. The
-driver writes it when a stream is first routed by space, and again if it cannot be read or the store has
-changed. A worker that cannot read it finds the rows itself, and writes nothing.
+CheetahGIS keeps the last tuple of each object in an operator of its own, the Transformer (section IV). The
+information that it adds to a record depends only on the stream, so here it is stored in a file beside the
+store's segments: nothing is kept in memory, and a record that is read again gets the same previous row. The
+file is a cache. The driver writes it when a stream is first routed by space, and again if it cannot be read
+or the store has changed. A worker that cannot read it computes the rows itself, and writes nothing.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _AT_ONCE = 1 << 18
 
 
 def previous_rows(store: ReplayStore, place: Path | Blobs, key: str, time: str) -> Rows:
-    """Return the row before each row of a store, int64 (rows,), in a worker.
+    """Return the previous row of each row of a store, int64 (rows,), in a worker.
 
-    It is -1 for the first record of a key. A stale record, which is older than the one before it, has -2
-    minus the row of that one.
+    It is -1 for the first record of a key. For a stale record, which is older than the one before it, it is
+    -2 minus the row of that record.
 
     Args:
         store: the store.
@@ -60,11 +60,11 @@ def previous_rows(store: ReplayStore, place: Path | Blobs, key: str, time: str) 
 
 
 _made: dict[tuple[Blobs, str], Rows] = {}
-"""What this process has had to find itself: the rows of one store, with the seal of its manifest."""
+"""The rows that this process had to compute itself: those of one store, with its manifest's seal."""
 
 
 def keep_previous_rows(directory: Path, key: str, time: str) -> Path:
-    """Find the row before each row of a home's store unless a file has them; return the file's path.
+    """Compute the previous row of each row of a home's store unless a file has them; return the file's path.
 
     Args:
         directory: the folder of the store.
@@ -78,7 +78,7 @@ def keep_previous_rows(directory: Path, key: str, time: str) -> Path:
 
 
 def previous_name(blobs: Blobs, state: str) -> str:
-    """Return the name of the file of a store with a manifest: where that is not in the home, its own."""
+    """Return the name of the file for a manifest of a store; outside the home each manifest has its own."""
     return _FILE if blobs.at_home else f"previous-{state}.npy"
 
 
@@ -98,7 +98,7 @@ def _computed(store: ReplayStore, manifest: Manifest, key: str, time: str) -> Ro
 
 
 def _write(path: Path, state: str, rows: Rows) -> None:
-    """Write the rows behind a line with the seal of the store's manifest and their own."""
+    """Write the rows after a line with the seals of the store's manifest and of the rows."""
     seal = Seal.of(rows.data)
     with replacing(path) as hidden, hidden.open("wb") as file:
         file.write(_line(state, seal))
@@ -111,7 +111,7 @@ def _line(state: str, seal: Seal) -> bytes:
 
 
 def _find(path: Path, state: str) -> Rows | None:
-    """Map the file if it is whole and belongs to this state of the store; check each file only once."""
+    """Map the file if it is complete and belongs to this state of the store; each file is checked once."""
     try:
         found = path.stat()
     except FileNotFoundError:

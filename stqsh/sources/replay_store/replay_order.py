@@ -1,8 +1,8 @@
 """Sort parsed records into replay order, in memory or through sorted runs on disk, and write them to a store.
 
-Records arrive in order of file and place, so a stable sort by order key is the replay order. What does not
-fit in memory is sorted in runs, which are files of the store's folder until they are merged: a block of the
-result is a slice of each run, whose ends a binary search over the keys gives.
+Records arrive in order of file and place, so a stable sort by order key gives the replay order. Records that
+do not fit in memory are sorted in runs, which are files in the store's folder until they are merged. A block
+of the result is a slice of each run; a binary search over the keys finds the ends of the slices.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from stqsh.sources.replay_store.segments import TICK
 from stqsh.sources.replay_store.store import SEGMENT_ROWS, StoreWriter
 
 RUN_BYTES = 256 << 20
-"""A run is sorted and written to disk once this many bytes of records have been collected."""
+"""A run is sorted and written to disk when it has this many bytes of records."""
 
 
 class OrderKeys:
-    """The keys by which records are replayed; equal keys are ordered by file and place.
+    """The keys by which records are replayed; records with equal keys are ordered by file and place.
 
-    By time: the time in µs. By arrival: the latest tick so far in the file, over all its parts.
+    By time: the time in µs. By arrival: the latest tick so far in the file, across all of its parts.
     """
 
     def __init__(self, layout: RecordSchema) -> None:
@@ -54,7 +54,7 @@ class OrderKeys:
 
 
 def ticks_of(keys: NDArray[np.int64], layout: RecordSchema) -> NDArray[np.int64]:
-    """Return the ticks (m,) that belong to order keys (m,)."""
+    """Return the ticks (m,) of order keys (m,)."""
     return keys // layout.tick_us if layout.order == "time" else keys
 
 
@@ -85,17 +85,17 @@ def write_sorted(
     scratch: Path,
     run_bytes: int,
 ) -> int:
-    """Sort the records of all parts, which come in order of file and place, and write them.
+    """Sort the records of all parts, which arrive in order of file and place, and write them to a store.
 
     Args:
         parts: The records.
         layout: Their columns, and how they are ordered.
         writer: Receives the sorted records.
-        scratch: The folder for sorted runs, where they do not fit in memory.
+        scratch: The folder for sorted runs, if they do not fit in memory.
         run_bytes: The size of a run.
 
     Returns:
-        The number of duplicates that were dropped: records of an event stream whose key is there.
+        The number of dropped duplicates: records of an event stream whose key already exists.
     """
     runs, duplicates = list(_sorted_runs(parts, layout, scratch, run_bytes)), 0
     events = KeptEventKeys(SlotState.fresh(0), "kept", layout.keep_us) if layout.event else None
@@ -113,7 +113,7 @@ def write_sorted(
 def _sorted_runs(
     parts: Iterable[ParsedRecords], layout: RecordSchema, scratch: Path, run_bytes: int
 ) -> Iterator[SortedRun]:
-    """Yield sorted runs: the last one in memory, those before it mapped from files that are already gone."""
+    """Yield sorted runs: all but the last are mapped from files that are already unlinked."""
     order_keys, size = OrderKeys(layout), 0
     keys: list[NDArray[np.int64]] = []
     tables: list[pa.Table] = []
@@ -137,7 +137,7 @@ def _sorted(keys: Sequence[NDArray[np.int64]], tables: Sequence[pa.Table]) -> So
 
 
 def _spilled(run: SortedRun, path: Path) -> SortedRun:
-    """Write a run to disk, and return it as mapped from there; the file's name is removed at once."""
+    """Write a run to disk, and return it mapped from there; the file is unlinked at once."""
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, run.rows.schema) as writer:
         for start in range(0, len(run.keys), SEGMENT_ROWS):
             writer.write_table(run.slice(start, start + SEGMENT_ROWS))
@@ -149,7 +149,7 @@ def _spilled(run: SortedRun, path: Path) -> SortedRun:
 def merge_runs(runs: Sequence[SortedRun], layout: RecordSchema) -> Iterator[pa.RecordBatch]:
     """Yield all records in replay order with their `_tick`, `SEGMENT_ROWS` at a time.
 
-    Of equal keys, those of an earlier run come first.
+    Among equal keys, those of an earlier run come first.
     """
     schema = layout.schema.append(pa.field(TICK, pa.int64()))
     starts = [0] * len(runs)
@@ -167,11 +167,15 @@ def merge_runs(runs: Sequence[SortedRun], layout: RecordSchema) -> Iterator[pa.R
 
 
 def cut_runs(keys: Sequence[NDArray[np.int64]], count: int) -> list[int]:
-    """Return how many records of each run are among the first `count` of all, at most all of them.
+    """Return how many records of each run are among the first `count` of all runs, at most all of them.
+
+    It searches for the smallest key that has at least `count` records up to it; a binary search over the
+    values of keys, with one search in each run for each step.
 
     Args:
-        keys: The keys of each run, int64 (n,), ascending. Of equal keys, those of an earlier run come first.
-        count: How many records.
+        keys: The keys of each run, int64 (n,), ascending. Among equal keys, those of an earlier run come
+            first.
+        count: The number of records.
 
     Example:
         >>> cut_runs([np.array([1, 3, 3]), np.array([2, 3])], 4)
@@ -180,7 +184,7 @@ def cut_runs(keys: Sequence[NDArray[np.int64]], count: int) -> list[int]:
     if count >= sum(len(run) for run in keys):
         return [len(run) for run in keys]
     low, high = min(int(run[0]) for run in keys), max(int(run[-1]) for run in keys)
-    while low < high:  # the least key that, with all before it, has `count` records
+    while low < high:  # finds the smallest key that has `count` records up to it
         middle = (low + high) // 2
         enough = sum(int(np.searchsorted(run, middle, side="right")) for run in keys) >= count
         low, high = (low, middle) if enough else (middle + 1, high)

@@ -1,8 +1,8 @@
-"""The segments of a replay store: Arrow files with an index of ticks beside each.
+"""The segments of a replay store: Arrow files, each with an index of ticks.
 
 A segment `seg-000000.arrow` is an Arrow IPC file with one record batch: the declared columns and `_tick`,
-int64, non-decreasing over the whole store. Its index `seg-000000.ticks.npy`, int64 (m, 2), has each tick and
-the number of rows of the whole store up to its end.
+int64, non-decreasing over the whole store. Its index `seg-000000.ticks.npy`, int64 (m, 2), contains each tick
+and the number of rows in the whole store up to that tick's end.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ T = TypeVar("T")
 
 TICK = "_tick"
 DAMAGED = "damaged"
-"""A file of this name in a store says that a reader has found it to be damaged."""
+"""A file with this name in a store means that a reader has found the store to be damaged."""
 _HINT = "\\restart prepares the stream again, if its source still gives the same records"
 _checked: set[tuple[str, int, int]] = set()
-"""The files that this process has found to be whole: path, inode and time of change in ns."""
+"""The files that this process has verified: path, inode and time of change in ns."""
 _OPEN_SEGMENTS = 16
-"""The number of segments that stay mapped in one reader."""
+"""The number of segments that one reader keeps mapped."""
 
 
 def segment_name(number: int) -> str:
-    """Return the file name of a store's segment with this number, from 0."""
+    """Return the file name of the store's segment with this number, from 0."""
     return f"seg-{number:06d}.arrow"
 
 
@@ -70,14 +70,14 @@ def write_index(segment: Path, index: NDArray[np.int64]) -> Seal:
 
 
 class _SealingFile(io.RawIOBase):
-    """A file as Arrow writes to it, whose seal adds up on the way."""
+    """A file to which Arrow writes, and which computes its seal meanwhile."""
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__()
         self._file, self.sealer = file, Sealer()
 
     def writable(self) -> bool:
-        """Return that it can be written to."""
+        """Return True."""
         return True
 
     def write(self, piece: Any) -> int:
@@ -87,13 +87,13 @@ class _SealingFile(io.RawIOBase):
 
 
 def tick_index(ticks: NDArray[np.int64], rows_before: int) -> NDArray[np.int64]:
-    """Return the index (m, 2) of a segment: each tick of `ticks` (n,), once, and the rows seen after it."""
+    """Return the index (m, 2) of a segment: each distinct tick of `ticks` (n,) and the rows up to its end."""
     last = np.flatnonzero(np.append(ticks[1:] != ticks[:-1], True))
     return np.column_stack([ticks[last], last + 1 + rows_before])
 
 
 def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return the rows of one or more batches as one batch; a single one is not copied."""
+    """Return the rows of several batches as one batch; a single batch is not copied."""
     if len(batches) == 1:
         return batches[0]
     table = pa.Table.from_batches(batches).combine_chunks()
@@ -101,7 +101,7 @@ def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 class SegmentReader:
-    """Map segments of a store, or only their ticks; what was used last stays mapped."""
+    """Maps segments of a store, or only their ticks; the most recently used ones stay mapped."""
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
@@ -109,18 +109,18 @@ class SegmentReader:
         self._ticks: OrderedDict[str, NDArray[np.int64]] = OrderedDict()
 
     def rows(self, segment: Segment) -> pa.RecordBatch:
-        """Return a segment's rows, which point into the mapped file.
+        """Return a segment's rows, which refer to the mapped file.
 
         Raises:
-            DamagedFileError: the file is not what was written; the store is marked as damaged.
+            DamagedFileError: the file differs from what was written; the store is marked as damaged.
         """
         return _kept(self._rows, segment.file, lambda: self._map_rows(segment))
 
     def ticks(self, segment: Segment) -> NDArray[np.int64]:
-        """Return a segment's ticks (m, 2), mapped likewise; its rows are not looked at.
+        """Return a segment's ticks (m, 2), mapped likewise, without accessing its rows.
 
         Raises:
-            DamagedFileError: the file is not what was written; the store is marked as damaged.
+            DamagedFileError: the file differs from what was written; the store is marked as damaged.
         """
         return _kept(self._ticks, segment.file, lambda: self._map_ticks(segment))
 
@@ -135,7 +135,7 @@ class SegmentReader:
         return ticks
 
     def _sound(self, name: str, seal: Seal | None) -> Path:
-        """Return the path of a file that is what was written."""
+        """Return the path of a file after verifying it."""
         try:
             path = self._blobs.local(name, seal)
             _check_file(path, seal, f"{self._blobs.within}{name}", content=True)
@@ -147,7 +147,7 @@ class SegmentReader:
 
 
 def _kept(mapped: OrderedDict[str, T], name: str, map_file: Callable[[], T]) -> T:
-    """Return a mapped file, which is mapped if it is not yet."""
+    """Return a mapped file, mapping it if necessary."""
     if name not in mapped:
         mapped[name] = map_file()
         if len(mapped) > _OPEN_SEGMENTS:
@@ -157,17 +157,17 @@ def _kept(mapped: OrderedDict[str, T], name: str, map_file: Callable[[], T]) -> 
 
 
 def mark_damaged(blobs: Blobs) -> None:
-    """Note for the engine's next start of its query that a store has to be checked."""
+    """Record that the engine has to check a store when it next starts its query."""
     blobs.put(DAMAGED, [b""])
 
 
 def check_segment(directory: Path, segment: Segment, *, content: bool = True) -> None:
-    """Check that a segment's files are what was written, by their sizes and by their content.
+    """Verify a segment's files, by their sizes and by their content.
 
-    Without `content` only by their sizes. What a process has checked once it does not read again.
+    Without `content`, only their sizes are verified. A process does not read a verified file again.
 
     Raises:
-        DamagedFileError: a file is gone, cut short or damaged.
+        DamagedFileError: a file is missing, truncated or damaged.
     """
     path = directory / segment.file
     for file, seal in ((path, segment.seal), (ticks_path(path), segment.ticks_seal)):

@@ -1,4 +1,4 @@
-"""Where the records of an event stream are, for routing by space."""
+"""The extent of an event stream's records, for routing by space."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from stqsh.sources.replay_store.manifest import Manifest
 from stqsh.spec.chunk import columns_schema
 from stqsh.spec.stream import FAR_AWAY, StreamSpec
 
-#: The number of places of the sample, at even distances over the whole store.
+#: The number of places in the sample, evenly spaced over the whole store.
 SAMPLE = 4096
-#: The share of the sample's coordinates that is dropped at either end, as a few remote records, such as
-#: (0, 0), would make the cells of all others too large. Records outside belong to a border cell.
+#: The share of the sample's coordinates dropped at either end, because a few remote records, such as (0, 0),
+#: would make all other cells too large. Records outside belong to a border cell.
 _OUTLIERS = 0.005
-#: How far bounds exceed the sample: as a share of its width, and at least.
+#: The margin of bounds around the sample: as a share of its width, and at least.
 _MARGIN, _LEAST = 0.05, 1e-6
 
 
 def with_extent(
     directory: Path, manifest: Manifest, layout: RecordSchema, declared: Sequence[float] | None
 ) -> Manifest:
-    """Return a store's manifest with bounds and sample; `declared` are the statement's BOUNDS."""
+    """Return a store's manifest with bounds and sample; `declared` are the BOUNDS of the statement."""
     places = sample_places(directory, manifest, layout)
     bounds = np.clip(declared if declared is not None else bounds_of(places), -FAR_AWAY, FAR_AWAY)
     x1, y1, x2, y2 = bounds.tolist()
@@ -40,7 +40,7 @@ def with_extent(
 def initial_table(manifest: Manifest | None, stream: StreamSpec, slots: int) -> RoutingTable | None:
     """Return the routing of a stream before its first REPARTITION; None while the stream is being read.
 
-    Live events are dealt by their keys, so that a slot sees all records of a key and can tell which are
+    Live events are dealt by their keys, so that one slot gets all records of a key and can detect
     duplicates.
     """
     if stream.is_live:
@@ -54,13 +54,13 @@ def initial_table(manifest: Manifest | None, stream: StreamSpec, slots: int) -> 
 
 
 def sample_places(directory: Path, manifest: Manifest, layout: RecordSchema) -> NDArray[np.float64]:
-    """Read the places of `SAMPLE` rows, or of all where there are fewer. float64 (m, 2)."""
+    """Read the places of `SAMPLE` rows, or of all rows if there are fewer, float64 (m, 2)."""
     rows = sample_rows(directory, manifest, [layout.x, layout.y])
     return np.column_stack([column.to_numpy() for column in rows.columns])
 
 
 def sample_rows(directory: Path, manifest: Manifest, columns: Sequence[str], count: int = SAMPLE) -> pa.Table:
-    """Read some columns of `count` rows at even distances, the first and the last among them, or of all."""
+    """Read some columns of `count` evenly spaced rows, including the first and the last, or of all rows."""
     gone = manifest.gone_rows
     wanted = np.unique(np.linspace(gone, max(gone, manifest.rows - 1), count).astype(np.int64))
     schema = columns_schema(manifest.columns)
@@ -76,12 +76,12 @@ def sample_rows(directory: Path, manifest: Manifest, columns: Sequence[str], cou
 
 
 def bounds_of(places: NDArray[np.float64]) -> tuple[float, float, float, float]:
-    """Return x1, y1, x2, y2 around most places, float64 (m, 2); never without area."""
+    """Return x1, y1, x2, y2 around most places, float64 (m, 2); the area is never empty."""
     if not len(places):
         return (0.0, 0.0, 1.0, 1.0)
     low = np.quantile(places, _OUTLIERS, axis=0, method="lower")
     high = np.quantile(places, 1 - _OUTLIERS, axis=0, method="higher")
-    with np.errstate(over="ignore"):  # as far as there are numbers, `with_extent` makes bounds of it
+    with np.errstate(over="ignore"):  # `with_extent` clips infinite bounds
         margin = np.maximum((high - low) * _MARGIN, np.maximum(np.abs(high), 1.0) * _LEAST)
     x1, y1 = (low - margin).tolist()
     x2, y2 = (high + margin).tolist()

@@ -1,9 +1,9 @@
 """The replay store: a prepared source on disk, in replay order.
 
-A directory holds `manifest.json` and segments, which are only ever appended; see `segments`. The manifest is
-replaced atomically, so a reader sees whole segments or none. The first segments of an endless stream are
-deleted once nobody needs them any more; rows keep their numbers. The manifest of an event stream also says
-where its records are, for routing: bounds, and a sample of their places.
+A directory contains `manifest.json` and segments, which are only ever appended; see `segments`. The manifest
+is replaced atomically, so a reader sees complete segments or none. The first segments of an endless stream
+are deleted once they are no longer needed; rows keep their numbers. For routing, the manifest of an event
+stream also contains bounds and a sample of its records' places.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from stqsh.storage.blobs import Blobs
 
 SEGMENT_ROWS = 1 << 20
 SEGMENT_BYTES = 128 << 20
-"""A segment is written once this many rows or bytes have been collected."""
+"""The number of rows, and of bytes, at which a segment is written."""
 _MOST_KNOWN = 16
-"""The stores that a worker remembers."""
+"""The number of stores that a worker keeps open."""
 
 
 class StoreWriter:
-    """Write batches in replay order as the segments of a new store, which `publish` makes visible."""
+    """Writes batches in replay order as the segments of a new store, which `publish` makes visible."""
 
     def __init__(self, directory: Path, columns: Iterable[Iterable[str]]) -> None:
         self._directory = directory
@@ -55,7 +55,7 @@ class StoreWriter:
         directory.mkdir(parents=True, exist_ok=True)
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Add rows: the declared columns in order and `_tick`, none earlier than what came before."""
+        """Add rows: the declared columns in order and `_tick`, none earlier than the rows before."""
         step = max(1, min(SEGMENT_ROWS, batch.num_rows * SEGMENT_BYTES // max(1, batch.nbytes)))
         for start in range(0, batch.num_rows, step):
             self._waiting.append(batch.slice(start, step))
@@ -64,7 +64,7 @@ class StoreWriter:
                 self.flush()
 
     def flush(self) -> None:
-        """End the segment that is being collected."""
+        """Write the segment that is being collected."""
         if not self._waiting:
             return
         batch = joined([waiting.cast(self._schema) for waiting in self._waiting])
@@ -74,23 +74,23 @@ class StoreWriter:
         self._waiting = []
 
     def finish(self, *, complete: bool = True, dead: int = 0, duplicates: int = 0) -> Manifest:
-        """Write the rest, and return the manifest, which is not written yet."""
+        """Write the remaining rows, and return the manifest without writing it."""
         self.flush()
         segments = tuple(self._segments)
         return Manifest(self._columns, segments, complete, dead, duplicates=duplicates)
 
     def publish(self, *, complete: bool = True, dead: int = 0, duplicates: int = 0) -> Manifest:
-        """Write the rest and the manifest, which makes the store visible."""
+        """Write the remaining rows and the manifest, which makes the store visible."""
         manifest = self.finish(complete=complete, dead=dead, duplicates=duplicates)
         write_manifest(self._directory, manifest)
         return manifest
 
 
 class ReplayStore:
-    """Read a replay store by row number and tick; the columns point into memory-mapped files.
+    """Reads a replay store by row number and tick; the columns refer to memory-mapped files.
 
     Attributes:
-        row_bytes: The bytes of the last segment's file divided by its rows; 0 without a row.
+        row_bytes: The size of the last segment's file divided by its number of rows; 0 without rows.
     """
 
     def __init__(self, place: Path | Blobs) -> None:
@@ -106,17 +106,17 @@ class ReplayStore:
 
     @property
     def first_tick(self) -> int:
-        """The tick of the first row; 0 while there is none."""
+        """The tick of the first row; 0 while there is no row."""
         return self._manifest.first_tick or 0
 
     @property
     def last_tick(self) -> int:
-        """The tick of the last row; 0 while there is none."""
+        """The tick of the last row; 0 while there is no row."""
         return self._manifest.segments[-1].last_tick if self.rows else 0
 
     @property
     def complete(self) -> bool:
-        """Whether the source has come to its end: nothing will be appended."""
+        """Whether the source has ended, so that nothing will be appended."""
         return self._manifest.complete
 
     @property
@@ -125,7 +125,7 @@ class ReplayStore:
         return self._manifest
 
     def refresh(self) -> None:
-        """Read the manifest again if it changed; looks only at its date, and no more once `complete`."""
+        """Read the manifest again if it has changed; checks only its date, and nothing once `complete`."""
         if not self.complete and (not self._blobs.at_home or self._stamp != _stamp(self._blobs)):
             self._load()
 
@@ -139,7 +139,7 @@ class ReplayStore:
         return int(index[at - 1, 1])
 
     def tick_of_row(self, row: int) -> int:
-        """Return the `_tick` of a row. Raises `IndexError` where the row is gone or has not come."""
+        """Return the `_tick` of a row. Raises `IndexError` if the row is deleted or does not exist yet."""
         if not self._manifest.gone_rows <= row < self.rows:
             raise IndexError(f"row {row} of {self._manifest.gone_rows} to {self.rows}")
         index = self._segments.ticks(self._manifest.segments[bisect_right(self._ends, row)])
@@ -151,7 +151,7 @@ class ReplayStore:
         Rows of a single segment are not copied.
 
         Raises:
-            IndexError: some of the rows are gone.
+            IndexError: some of the rows are deleted.
         """
         stop = min(stop, self.rows)
         if start >= stop:
@@ -171,10 +171,10 @@ class ReplayStore:
         return joined(pieces)
 
     def take(self, rows: NDArray[np.int64], columns: Sequence[str] | None = None) -> pa.RecordBatch:
-        """Return rows by their numbers, in any order; only some of the columns if they are given.
+        """Return rows by their numbers, in any order; `columns` limits the result to some columns.
 
         Raises:
-            IndexError: some of the rows are gone.
+            IndexError: some of the rows are deleted.
         """
         if len(rows) and int(rows.min()) < self._manifest.gone_rows:
             raise IndexError(f"row {rows.min()}; those before {self._manifest.gone_rows} are gone")
@@ -212,7 +212,7 @@ class ReplayStore:
 
 
 def _stamp(blobs: Blobs) -> tuple[int, int]:
-    """Return what changes with each replacement of a home's manifest."""
+    """Return a value that changes with each replacement of a home's manifest."""
     if not blobs.at_home or blobs.folder is None:
         return 0, 0
     found = (blobs.folder / MANIFEST).stat()
@@ -243,8 +243,8 @@ _known: dict[Blobs, ReplayStore] = {}
 def open_store_with(blobs: Blobs, stop: int) -> ReplayStore:
     """Open a replay store that has the rows before `stop`, in a worker.
 
-    A store that is not in the home is remembered, with its mapped segments: to open it again takes two
-    questions to the storage.
+    A store outside the home stays open, with its mapped segments, because opening it again takes two requests
+    to the storage.
 
     Raises:
         SourceError: there is no store, or it is not readable.

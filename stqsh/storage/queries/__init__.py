@@ -1,1 +1,1 @@
-"""Queries in the control log: one by one, many of one template, and as commands to slots."""
+"""Queries in the control log: registered singly or from a template, and as commands to slots."""

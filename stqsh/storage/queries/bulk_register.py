@@ -1,4 +1,4 @@
-"""Register very many queries of one template, with one row of the control log for each chunk of them."""
+"""Register very many queries of one template, with one control log row for each chunk of queries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stqsh.storage.layouts import LIVE
 from stqsh.storage.queries.query_templates import NAMES, QueryTemplate, TemplateRows
 
 MOST = 1 << 16
-"""Maximum number of queries in a row of the log: slots get them as one chunk, which Spark copies often."""
+"""Maximum number of queries in a log row: slots get them as one chunk, and Spark copies chunks often."""
 
 _IN_USE = "SELECT asked.key FROM json_each(?) AS asked WHERE " + " OR ".join(
     f"EXISTS (SELECT 1 FROM {table} WHERE name = asked.value AND {live})"
@@ -37,9 +37,10 @@ _LOG = "INSERT INTO log (seq, at_us, kind, text, spec, payload) VALUES (?, ?, 'r
 
 
 def register_rows(db: ControlDb, template: QueryTemplate, rows: pa.RecordBatch) -> NDArray[np.bool_]:
-    """Log the queries of some rows as one row of the log, and enter them into the catalogue.
+    """Register the queries of some rows with one row of the log, and add them to the catalogue.
 
-    Rows whose name is in use are left out. The ids are consecutive; the last is that of the log's row.
+    Rows whose name is in use are skipped. The ids are consecutive; the last one is the number of the log's
+    row.
 
     Args:
         db: the session's control log.
@@ -47,7 +48,7 @@ def register_rows(db: ControlDb, template: QueryTemplate, rows: pa.RecordBatch) 
         rows: at most `MOST`, in the form of `TemplateRows`; no name occurs twice.
 
     Returns:
-        Which rows were left out, bool (n,).
+        Which rows were skipped, bool (n,).
 
     Raises:
         StqshError: the stream, a table or a region of the template has since been dropped.
@@ -85,16 +86,16 @@ def _enter(db: ControlDb, new: TemplateRows) -> None:
 
 
 def _focal_keys(new: TemplateRows) -> tuple[Key, ...]:
-    """Return the keys of focal objects if they differ.
+    """Return the keys of the focal objects if the queries have different ones.
 
-    They go into the row's JSON, because the planner reads no payloads.
+    They are part of the row's JSON, because the planner does not read payloads.
     """
     places = [place for place, (path, _) in enumerate(new.template.holes) if path == FOCAL_PATH]
     return tuple(key for key in new.values[places[0]].to_pylist() if key is not None) if places else ()
 
 
 def _keys_around(new: TemplateRows) -> tuple[tuple[Key, ...], ...]:
-    """Return the keys of the focal objects of the regions in each query's condition, if these differ."""
+    """Return the keys of the focal objects of the regions in each query's condition, if they differ."""
     paths = [path for path, _ in new.template.holes]
     if not any(path[-1] == FOCAL_PATH[-1] and path != FOCAL_PATH for path in paths):
         return ()

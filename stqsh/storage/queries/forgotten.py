@@ -1,12 +1,13 @@
-"""Forget queries that were dropped, once nothing can ask for them again.
+"""Forget dropped queries once nothing can refer to them any more.
 
-A query leaves rows in the log and in the catalogue. Three things need them after its DROP: a batch that is
-repeated reads the log again, a reader of the update log asks whose updates it has read, and a planner that
-begins folds the log from its first row, where a query that comes and goes changes nothing. So all rows of a
-query are deleted together, once its last updates are folded away (`stqsh.storage.update_log.compaction`).
+A query has rows in the log and in the catalogue. After its DROP they are still needed by a repeated batch,
+which reads the log again; by a reader of the update log, which looks up the queries of the updates it has
+read; and by a planner at its start, which folds the log from its first row. A query that is added and dropped
+again does not change that fold, so all its rows can be deleted together, once its last updates are folded
+away (`stqsh.storage.update_log.compaction`).
 
-Numbers are never given again: the log counts on, and names that clients give to queries by themselves are
-counted in `meta`. The log's last row always stays.
+Numbers are never reused: the log keeps counting, and `meta` counts the names that clients generate for
+queries. The log's last row is never deleted.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from stqsh.storage.turns import forget_turns
 
 _DONE, _NUMBERED = "forgotten", "forgotten_names"
 _AT_ONCE = 200
-"""Drops that are forgotten in one transaction, which holds up all other writers."""
+"""Maximum number of queries forgotten per transaction, because a transaction blocks all other writers."""
 _ID = "json_extract(spec, '$.id')"
 _IN_USE = "NOT (state = 'dropped' AND seq <= ?)"
 _NUMBER = re.compile(r"(.+)_[0-9].*")
 
 
 def forget_queries(control: ControlDb, step: int) -> int:
-    """Delete all rows of queries that were dropped in a step or before it; return how many queries.
+    """Delete all rows of queries that were dropped in a step or before it; return the number of queries.
 
-    No updates up to that step may be kept one by one, no batch that contains it may be repeated, and only one
+    Updates up to that step must be folded already, no batch that contains it may be repeated, and only one
     process may call this at a time.
     """
     up_to = min(_last_taken(control, step), last_seq(control) - 1)
@@ -58,18 +59,18 @@ def forget_queries(control: ControlDb, step: int) -> int:
 
 
 def numbered_names(control: ControlDb, word: str) -> int:
-    """Return how many queries had a name such as `sub_1`, for the word "sub", since the session began."""
+    """Count the queries with generated names such as `sub_1`, for the word "sub", since the session began."""
     (known,) = control.query("SELECT count(*) FROM queries WHERE name GLOB ?", f"{word}_[0-9]*")[0]
     return int(known) + _forgotten_names(control)[word]
 
 
 def _last_taken(control: ControlDb, step: int) -> int:
-    """Return the last row of the log whose commands took effect in a step or before it."""
+    """Return the last row of the log whose commands took effect by a given step."""
     return int(control.query("SELECT coalesce(max(seq), 0) FROM taken WHERE step <= ?", step)[0][0])
 
 
 def _forget(control: ControlDb, ids: Iterable[int], up_to: int) -> int:
-    """Delete the rows of queries, and of the blocks of which no query is in use any more."""
+    """Delete the rows of queries whose whole group is out of use; return the number of queries."""
     count, names = 0, _forgotten_names(control)
     for first, last in _gone(control, ids, up_to):
         rows = control.query("SELECT name FROM queries WHERE id BETWEEN ? AND ?", first, last)
@@ -78,7 +79,7 @@ def _forget(control: ControlDb, ids: Iterable[int], up_to: int) -> int:
         connection = control.connection()
         connection.execute("DELETE FROM queries WHERE id BETWEEN ? AND ?", (first, last))
         connection.execute("DELETE FROM patterns WHERE id = ?", (last,))
-        _forget_rows(control, "seq = ?", (last,), up_to)  # the one that registers them
+        _forget_rows(control, "seq = ?", (last,), up_to)  # the row that registers them
         for kind in ("drop", "pause_query", "resume_query", "alter_query"):
             _forget_rows(
                 control, f"{PASSING} AND kind = ? AND {_ID} BETWEEN ? AND ?", (kind, first, last), up_to
@@ -89,7 +90,7 @@ def _forget(control: ControlDb, ids: Iterable[int], up_to: int) -> int:
 
 
 def _gone(control: ControlDb, ids: Iterable[int], up_to: int) -> Iterator[tuple[int, int]]:
-    """Yield the first and last ids of queries that were registered together, with none in use."""
+    """Yield the first and last id of each group of queries registered together of which none is in use."""
     seen: set[int] = set()
     for id_ in ids:
         rows = control.query(
@@ -107,7 +108,7 @@ def _gone(control: ControlDb, ids: Iterable[int], up_to: int) -> Iterator[tuple[
 
 
 def _forget_rows(control: ControlDb, which: str, values: tuple[object, ...], up_to: int) -> None:
-    """Delete the log's rows that satisfy a condition, and the steps that are of no other row."""
+    """Delete the log's rows that satisfy a condition, and recorded steps that no other row refers to."""
     gone = control.query(f"SELECT seq FROM log WHERE {which}", *values)
     connection = control.connection()
     connection.execute(f"DELETE FROM log WHERE {which}", values)
@@ -120,7 +121,7 @@ def _forget_rows(control: ControlDb, which: str, values: tuple[object, ...], up_
 
 
 def _forget_sizes(control: ControlDb, ids: range, up_to: int) -> None:
-    """Delete the sizes of answers in whose buckets there is no query any more."""
+    """Delete the sizes of answers in buckets without remaining queries."""
     for bucket in range(ids.start // SIZES_A_BUCKET, ids[-1] // SIZES_A_BUCKET + 1):
         first, last = bucket * SIZES_A_BUCKET, (bucket + 1) * SIZES_A_BUCKET - 1
         if last <= up_to:
@@ -132,7 +133,7 @@ def _forget_sizes(control: ControlDb, ids: range, up_to: int) -> None:
 
 
 def _forget_passing(control: ControlDb, up_to: int) -> None:
-    """Delete questions and answers that have taken effect, and all orders about memory but the last one."""
+    """Delete questions and answers that have taken effect, and all memory orders except the last one."""
     for kind in ("found", "ask"):
         _forget_rows(control, f"{PASSING} AND kind = ? AND seq <= ?", (kind, up_to), up_to)
     orders = f"{PASSING} AND kind = 'memory'"

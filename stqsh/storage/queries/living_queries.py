@@ -1,8 +1,8 @@
-"""The continuous queries that live at a point of the control log, for slots that learn of them later.
+"""The continuous queries that live at a point of the control log, for slots that receive them later.
 
-Most queries are registered one by one and differ in the measures of their regions only. They become columns
-without being decoded one by one: the log's rows are read as one text, and the parts of a row that such
-queries share are compared as they are written.
+Most queries are registered singly and differ only in the measures of their regions. They become columns
+without being decoded one by one: many rows of the log are decoded as one text, and the common parts of such
+queries are compared as raw JSON.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from stqsh.storage.queries.query_commands import query_rows_of
 OlderQueries: TypeAlias = "list[RegisterCommand | QueryRows]"
 
 _PORTION = 1 << 16
-"""So many rows of the log are read as one text, which is then not too long for SQLite."""
+"""The number of log rows decoded as one text, small enough for SQLite's limit on the length of a text."""
 _ABSENT = msgspec.Raw(b"")
 _MEASURES: dict[type, tuple[str, ...]] = {
     RectangleSpec: ("x1", "y1", "x2", "y2"),
     CircleSpec: ("x", "y", "radius"),
     NearestSpec: ("x", "y"),
 }
-"""The fields in which alike regions differ."""
+"""The fields in which the regions of alike queries differ."""
 
 
 class LivingQueries(NamedTuple):
     """The queries of a stream that live at a point of the log.
 
     Attributes:
-        queries: the queries; those that are alike but for the measures of their regions are columns, which
-            slots read many times as fast as one query at a time.
-        paused: commands to pause those that are paused.
+        queries: the queries; those that differ only in the measures of their regions are columns, which slots
+            read many times as fast as single queries.
+        paused: commands that pause the paused ones.
     """
 
     queries: OlderQueries
@@ -53,7 +53,7 @@ class LivingQueries(NamedTuple):
 
 
 class _Registered(msgspec.Struct, gc=False):
-    """A row that registers a query: its stream, and what slots need, see `SlotQuery`."""
+    """A row that registers a query: its stream, and the fields that slots need, see `SlotQuery`."""
 
     stream_id: int
     id: int
@@ -68,9 +68,9 @@ class _Registered(msgspec.Struct, gc=False):
 
     @property
     def pattern(self) -> tuple[object, ...] | None:
-        """What alike queries have in common, as it is written; None if the query is like no other.
+        """The raw JSON that alike queries have in common; None if the query can have no alike.
 
-        JSON has no zero byte.
+        JSON contains no zero byte, so that byte can separate the parts.
         """
         match self.region:
             case RectangleSpec():
@@ -99,7 +99,7 @@ def living_queries(
 ) -> LivingQueries:
     """Return the queries of a stream that live before a step, with the steps in which they were registered.
 
-    Where no answer depends on that step, several queries share the step of the first of them.
+    Queries whose answers do not depend on that step may share the step of the first of them.
 
     Args:
         control: the control log.
@@ -107,9 +107,9 @@ def living_queries(
         up_to: the last row of the log that has taken effect.
         tick_us: the length of a tick, None before the clock runs.
         step: the step.
-        portion: how many rows of the log are read as one text.
+        portion: how many log rows are decoded as one text.
     """
-    with control.reading():  # so a query that is forgotten while this reads is still there
+    with control.reading():  # so that no query can be forgotten during the reads
         step_of = steps_taken(control)
         dropped, paused, altered = _changes(control, stream_id, up_to)
         found: OlderQueries = [
@@ -138,7 +138,7 @@ def living_queries(
 
 
 def _as_registered(rows: QueryRows, altered: Collection[int]) -> QueryRows:
-    """Return those of some queries that have the regions with which they were registered."""
+    """Return the queries that still have the regions with which they were registered."""
     others = ~np.isin(rows.ids, list(altered))
     return rows if others.all() else rows.those(others)
 
@@ -146,10 +146,11 @@ def _as_registered(rows: QueryRows, altered: Collection[int]) -> QueryRows:
 def _changes(
     control: ControlDb, stream_id: int, up_to: int
 ) -> tuple[set[int], dict[int, bool], dict[int, SlotQuery]]:
-    """Return how queries of a stream were changed.
+    """Return the changes to the queries of a stream.
 
     Returns:
-        Those that were dropped; whether each was paused that ever was; and those that have other regions now.
+        The dropped queries; for each query that was ever paused, whether it is paused; and the altered
+        queries.
     """
     kinds: tuple[LogKind, ...] = ("drop", "pause_query", "resume_query", "alter_query")
     rows = control.query(
@@ -173,7 +174,7 @@ def _changes(
 
 
 def _blocks(control: ControlDb, up_to: int) -> Iterator[tuple[int, QueryBlock, bytes]]:
-    """Yield the rows that register many queries together: the number, the content, and the payload."""
+    """Yield each row that registers many queries together: its number, content and payload."""
     rows = control.query(
         f"SELECT seq, spec, payload FROM log WHERE {SEPARATE} AND kind = 'register_alike' AND seq <= ?"
         " ORDER BY seq",
@@ -186,7 +187,7 @@ def _blocks(control: ControlDb, up_to: int) -> Iterator[tuple[int, QueryBlock, b
 
 
 def _registered(control: ControlDb, up_to: int, portion: int) -> Iterator[_Registered]:
-    """Yield what the rows say that register one query each.
+    """Yield the content of the rows that register one query each.
 
     Raises:
         HomeError: a row is damaged.
@@ -200,7 +201,7 @@ def _registered(control: ControlDb, up_to: int, portion: int) -> Iterator[_Regis
             yield from _REGISTERED.decode(text or b"[]")
         except msgspec.DecodeError:
             for (seq,) in control.query(f"SELECT seq {rows}", *span):
-                _query(control, seq)  # which says what is wrong with which row
+                _query(control, seq)  # raises the error that names the bad row
             raise
 
 
@@ -215,7 +216,7 @@ def _query(control: ControlDb, id_: int) -> SlotQuery:
 def _columns(
     control: ControlDb, alike: Sequence[_Registered], step_of: Callable[[int], int | None]
 ) -> Iterator[QueryRows]:
-    """Yield queries of one pattern as columns; those whose answers depend on their step by that step."""
+    """Yield queries of one pattern as columns, separated by step if their answers depend on it."""
     example = _query(control, alike[0].id)
     if example.for_us is None and not example.options.since_now:
         yield _together(example, alike, step_of(example.id) or 0)
@@ -238,7 +239,7 @@ def _together(pattern: SlotQuery, alike: Sequence[_Registered], step: int) -> Qu
 def _kept(
     one: RegisterCommand | QueryRows, dropped: set[int], tick_us: int | None, step: int
 ) -> RegisterCommand | QueryRows | None:
-    """Return those of some queries that live before a step, None if there are none."""
+    """Return the part of some queries that lives before a step, None if there is none."""
     if isinstance(one, RegisterCommand):
         return None if one.query.id in dropped or _is_over(one.query, one.step, tick_us, step) else one
     if _is_over(one.pattern, one.step, tick_us, step):
@@ -248,7 +249,7 @@ def _kept(
 
 
 def _is_over(query: SlotQuery, begun: int | None, tick_us: int | None, step: int) -> bool:
-    """Return whether FOR ends a query before a step that was registered in the step `begun`."""
+    """Return whether FOR ends a query, registered in the step `begun`, before a step."""
     if query.for_us is None or tick_us is None:
         return False
     return (begun or 0) - (-query.for_us // tick_us) < step

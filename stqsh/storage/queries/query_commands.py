@@ -1,4 +1,4 @@
-"""Queries as commands to the slots, as the control log has them."""
+"""Conversion of control log rows about queries into commands to the slots."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _CHANGES: dict[type, type[DropCommand | PauseCommand | ResumeCommand]] = {
 
 
 def commands_of(rows: Sequence[LogRow]) -> dict[int, list[Command]]:
-    """Return the commands of log rows per stream, in the log's order."""
+    """Return the commands in log rows by stream, in the log's order."""
     commands: dict[int, list[Command]] = {}
     for row in rows:
         found = _command(row)
@@ -51,7 +51,7 @@ def commands_of(rows: Sequence[LogRow]) -> dict[int, list[Command]]:
 
 
 def _command(row: LogRow) -> tuple[int, Command] | None:
-    """Return the id of the stream that a row concerns and its command; None for a row without one."""
+    """Return the stream id and the command of a row; None for a row without a command."""
     entry = row.entry
     match entry:
         case QuerySpec():
@@ -71,7 +71,7 @@ def _command(row: LogRow) -> tuple[int, Command] | None:
 
 
 def query_rows_of(block: QueryBlock, payload: bytes) -> QueryRows:
-    """Return the queries of a log row from its payload."""
+    """Return the queries of a log row, given its payload."""
     template = QueryTemplate.from_json(block.template)
     ids = np.arange(block.first, block.first + block.count)
     paths = tuple(path for path, _ in template.holes)

@@ -1,7 +1,7 @@
-"""Queries registered together: their common part is kept once, and their differences as columns.
+"""Queries registered together: their common part is stored once, and their differences as columns.
 
-The common spec has holes, each with the path to it: `("region", "x1")`. The content of a hole is computed
-from a column of the rows, for all queries at once.
+The common spec has holes, each with a path such as `("region", "x1")`. The content of a hole is computed from
+a column of the rows, for all queries at once.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from stqsh.spec.query_rows import Path, filled
 from stqsh.units import format_instant
 
 Values: TypeAlias = "pa.Array[Any]"
-pc: Any = pyarrow.compute  # its stubs are incomplete
+pc: Any = pyarrow.compute  # the stubs are incomplete
 NAMES = ""
-"""The column of the rows that holds the queries' names; no parameter can have this name."""
+"""The rows' column with the queries' names; no parameter can have this name."""
 _COORDINATES = frozenset({"number", "longitude", "latitude"})
 _OTHER_END = {"x1": "x2", "y1": "y2"}
 _PARAMETER = re.compile(
@@ -42,8 +42,8 @@ class QueryTemplate:
     """The common part of queries that were registered together.
 
     Attributes:
-        spec: the JSON of a QuerySpec without name and text, with nothing in its holes.
-        holes: each hole, with the path to it.
+        spec: the JSON of a QuerySpec without name and text, with empty holes.
+        holes: the holes with their paths.
         words: the text of the SELECT around the parameters.
         parameters: the names of the parameters.
         between: the text of the statement after the query's name.
@@ -57,7 +57,7 @@ class QueryTemplate:
 
     @staticmethod
     def of(spec: QuerySpec, text: str, between: str) -> QueryTemplate:
-        """Return the template of a spec with holes, and of the text of the SELECT from which it was bound."""
+        """Return the template of a spec with holes and of the SELECT text from which the spec was bound."""
         holes: list[tuple[Path, Hole]] = []
         emptied = _emptied(msgspec.to_builtins(replace(spec, text="", name="")), (), holes)
         words, parameters, start = [], [], 0
@@ -81,12 +81,12 @@ class QueryTemplate:
             raise OtherVersionError from error
 
     def to_json(self) -> str:
-        """Return the template as the catalogue keeps it."""
+        """Return the template as the JSON that the catalogue stores."""
         holes = tuple((path, replace(hole, members=())) for path, hole in self.holes)
         return msgspec.json.encode(dataclasses.replace(self, holes=holes)).decode()
 
     def values(self, rows: pa.RecordBatch) -> list[Values]:
-        """Return the content of each of the holes, (n,); of a rectangle's corners the lower one is first."""
+        """Return the content of each hole, (n,); of a rectangle's corners the lower one is first."""
         values = [_values(hole, rows) for _, hole in self.holes]
         at = {path: place for place, (path, _) in enumerate(self.holes)}
         for path, low in at.items():
@@ -107,14 +107,14 @@ class QueryTemplate:
 
     @property
     def coordinates(self) -> frozenset[str]:
-        """The parameters that are only used as coordinates, which are printed without a needless point."""
+        """The parameters that are used only as coordinates, which are printed without a needless point."""
         others = {hole.column for _, hole in self.holes if hole.content not in _COORDINATES}
         return frozenset(self.parameters) - others
 
 
 @dataclass(frozen=True, eq=False)
 class TemplateRows:
-    """The queries of a template: their names and the columns of its parameters, and the id of the first."""
+    """Queries of a template: their names, the columns of the template's parameters, and the first id."""
 
     template: QueryTemplate
     rows: pa.RecordBatch
@@ -122,7 +122,7 @@ class TemplateRows:
 
     @staticmethod
     def read(template: str, payload: bytes, last: int) -> TemplateRows:
-        """Read queries from the catalogue and from the row of the log that registered them."""
+        """Read queries from the catalogue's template and the payload of the log row that registered them."""
         rows = unpack(payload)
         return TemplateRows(QueryTemplate.from_json(template), rows, last + 1 - rows.num_rows)
 
@@ -144,12 +144,12 @@ class TemplateRows:
         return "".join(map("".join, zip(self.template.words, [*literals, ""], strict=True)))
 
     def statement(self, name: str, text: str) -> str:
-        """Return the statement that registers one of the queries, by its name and the text of its SELECT."""
+        """Return the statement that registers one of the queries, from its name and its SELECT text."""
         return f"REGISTER QUERY {identifier(name)}{self.template.between}{text};"
 
 
 def _emptied(part: Any, path: Path, holes: list[tuple[Path, Hole]]) -> Any:
-    """Return a part of a spec's JSON with nothing in its holes, which are added to `holes`."""
+    """Return a part of a spec's JSON with its holes emptied, and add the holes to `holes`."""
     if isinstance(part, dict) and HOLE_TAG in part:
         holes.append((path, msgspec.convert(part, Hole)))
         return None
@@ -171,12 +171,12 @@ def _values(hole: Hole, rows: pa.RecordBatch) -> Values:
 
 
 def content_type(content: Content) -> pa.DataType:
-    """Return the Arrow type of a hole's content; a time is in microseconds."""
+    """Return the Arrow type of a hole's content; times are in microseconds."""
     return pa.int64() if content == "TIMESTAMP" else arrow_type(COLUMN_TYPES[content])
 
 
 def _literal(value: Any, is_coordinate: bool) -> str:
-    """Return a value as a constant of a statement."""
+    """Return a value as a literal of a statement."""
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, str):

@@ -1,1 +1,1 @@
-"""The sinks of a session: which there are, and how far each has written."""
+"""The sinks of a session, and how far each has written."""

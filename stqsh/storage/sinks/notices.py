@@ -1,6 +1,6 @@
-"""Notices: what alerts say to the shells of a session, in a file that each shell reads from its end on.
+"""Notices: the messages of alerts to the shells of a session, in a file of which shells read what is new.
 
-Nothing depends on it: the file begins again when it is large, and a line that a full disk cut short is lost.
+Nothing depends on the file: it starts over when it is large, and a line cut short by a full disk is lost.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def post_notice(home: SessionHome, notice: Notice) -> None:
 
 
 class NoticeReader:
-    """Reads the notices that come after it was made."""
+    """Reads the notices posted after the reader was created."""
 
     def __init__(self, home: SessionHome) -> None:
         self._path = _path(home)
         self._file, self._place = self._seen()
 
     def read(self) -> list[Notice]:
-        """Return what has come since the last call."""
+        """Return the notices posted since the last call."""
         file, size = self._seen()
         if file != self._file:
             self._file, self._place = file, 0
@@ -57,7 +57,7 @@ class NoticeReader:
         return [notice for line in whole.splitlines() if (notice := _decoded(line)) is not None]
 
     def _seen(self) -> tuple[int, int]:
-        """Return which file there is, and its size."""
+        """Return the identity of the current file, and its size."""
         try:
             found = self._path.stat()
         except FileNotFoundError:
@@ -74,7 +74,7 @@ def _decoded(line: bytes) -> Notice | None:
 
 
 def _is_whole(file: BinaryIO) -> bool:
-    """Return whether a file that is open to read and to append ends with a whole line, or is empty."""
+    """Return whether a file, open for reading and appending, is empty or ends with a complete line."""
     if file.seek(0, os.SEEK_END) == 0:
         return True
     file.seek(-1, os.SEEK_END)

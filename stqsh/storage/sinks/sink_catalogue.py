@@ -1,4 +1,4 @@
-"""CREATE SINK and DROP SINK as changes of the session, and the sinks that there are."""
+"""CREATE SINK and DROP SINK as changes of the session, and look-ups of existing sinks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def find_alert(db: ControlDb, name: str) -> SinkRow | None:
 
 
 def create_sink(db: ControlDb, text: str, spec: SinkSpec) -> SinkRow:
-    """Log a CREATE SINK and enter the sink; what it has to read is kept from now on."""
+    """Log a CREATE SINK and add the sink; the batches that it has to read are kept from now on."""
     home = SessionHome(db.path.parent)
     with without_folding(home), db.transaction() as connection:
         progress = read_progress(db)
@@ -64,7 +64,7 @@ def create_sink(db: ControlDb, text: str, spec: SinkSpec) -> SinkRow:
 
 
 def drop_sink(db: ControlDb, text: str, sink: SinkRow) -> LogRow:
-    """Log a DROP SINK and remove the sink; its process notices it and stops writing."""
+    """Log a DROP SINK and remove the sink; its process notices this and stops writing."""
     with db.transaction() as connection:
         row = append(db, SinkDropped(sink.id, sink.name), text)
         connection.execute("UPDATE sinks SET dropped_seq = ? WHERE id = ?", (row.seq, sink.id))
@@ -72,15 +72,15 @@ def drop_sink(db: ControlDb, text: str, sink: SinkRow) -> LogRow:
 
 
 def release_dropped(db: ControlDb) -> None:
-    """Release what is still kept for sinks that are no more.
+    """Release the batches that are still kept for sinks that no longer exist.
 
-    A client that dies at the end of DROP SINK or CREATE SINK leaves it, and a sink that is being dropped may
-    write it once more.
+    A client that dies at the end of DROP SINK or CREATE SINK leaves such a lease, and a sink that is being
+    dropped may write its lease once more.
     """
     home = SessionHome(db.path.parent)
     if not kept_sinks(home) - _live_ids(db):
         return
-    with without_folding(home):  # a CREATE SINK that is under way is entered as a whole, or not at all
+    with without_folding(home):  # so that a concurrent CREATE SINK is seen completely or not at all
         for sink in kept_sinks(home) - _live_ids(db):
             release_sink(home, sink)
 

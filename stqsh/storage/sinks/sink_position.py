@@ -1,8 +1,8 @@
-"""How far a sink has written, and how it is doing: two small files in `sinks/ID/` of the session's home.
+"""A sink's position and report: two small files in `sinks/ID/` of the session's home.
 
-The position is sealed and replaced as a whole, after what it counts has been written. The report is for SHOW
-SINKS alone: nothing depends on it. An alert has a third file, written before an action and after it: so an
-update whose action was under way when the process died is not acted on again.
+The position is sealed, and replaced atomically after the data that it counts has been written. The report is
+only for SHOW SINKS; nothing depends on it. An alert has a third file, written before and after each action:
+an update whose action was running when the process died is not acted on again.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class SinkPosition(Struct, frozen=True, omit_defaults=True):
     """How far a sink has written.
 
     Attributes:
-        after: the last batch that is written as a whole, or -1.
-        parts: how many parts of the next batch are written.
+        after: the last batch that is completely written, or -1.
+        parts: the number of parts of the next batch that are written.
         begun: whether the answers with which the sink begins are written.
-        updates: how many updates are written.
+        updates: the number of updates written.
         step: the last step that is written.
         placed: files that are complete and get their final names next.
     """
@@ -43,17 +43,17 @@ class SinkPosition(Struct, frozen=True, omit_defaults=True):
 
     @property
     def order(self) -> tuple[bool, int, int]:
-        """What grows with each position of a sink."""
+        """The sort key of a sink's positions, which only grows."""
         return self.begun, self.after, self.parts
 
 
 class SinkReport(Struct, frozen=True):
-    """What a sink's process says of it.
+    """A report of a sink's process.
 
     Attributes:
-        process: the process, as `stqsh.storage.processes.identity` names it.
+        process: the process, as named by `stqsh.storage.processes.identity`.
         error: the last error, "" if there was none since the last success.
-        error_us: when it occurred.
+        error_us: when the error occurred.
     """
 
     process: str = ""
@@ -68,7 +68,7 @@ def sink_folder(home: SessionHome, sink: int) -> Path:
 
 
 def file_to_write(home: SessionHome, sink: int, name: str) -> Path:
-    """Return the path of a file in the folder of a sink, which is made before the file's first time."""
+    """Return the path of a file in a sink's folder; create the folder if needed."""
     folder = sink_folder(home, sink)
     path = folder / name
     if not path.exists():
@@ -80,14 +80,14 @@ def file_to_write(home: SessionHome, sink: int, name: str) -> Path:
 
 
 def remove_dropped(home: SessionHome, live: Container[int]) -> None:
-    """Remove the folders of all sinks except those that are live, whose numbers are given."""
+    """Remove the folders of all sinks whose numbers are not in `live`."""
     for folder in (home.path / "sinks").glob("[0-9]*"):
         if int(folder.name) not in live:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def read_position(home: SessionHome, sink: int) -> SinkPosition:
-    """Return how far a sink has written; the beginning if it has written nothing.
+    """Return how far a sink has written; the initial position if it has written nothing.
 
     Raises:
         DamagedFileError: the file is damaged.
@@ -108,7 +108,7 @@ def write_position(home: SessionHome, sink: int, position: SinkPosition) -> None
 
 
 def read_report(home: SessionHome, sink: int) -> SinkReport | None:
-    """Return what a sink's process last said; None if it has said nothing that can be read."""
+    """Return the last report of a sink's process; None if there is none, or it is unreadable."""
     try:
         return msgspec.json.decode((sink_folder(home, sink) / "report").read_bytes(), type=SinkReport)
     except (FileNotFoundError, msgspec.MsgspecError):
@@ -116,18 +116,18 @@ def read_report(home: SessionHome, sink: int) -> SinkReport | None:
 
 
 def write_report(home: SessionHome, sink: int, report: SinkReport) -> None:
-    """Record how a sink is doing."""
+    """Record the report of a sink."""
     atomic_write(file_to_write(home, sink, "report"), msgspec.json.encode(report))
 
 
 class AlertState(Struct, frozen=True):
-    """How an alert is doing.
+    """The state of an alert.
 
     Attributes:
         last_us: the time of the last update that it acted on, µs; None before the first.
-        done: how often it acted.
-        held: how many updates it left out, since they came too soon after another.
-        failed: how often its action failed.
+        done: the number of its actions.
+        held: the number of updates that it skipped because they came too soon after another.
+        failed: the number of failed actions.
         error: the last failure, "" if the last action succeeded.
     """
 
@@ -139,7 +139,7 @@ class AlertState(Struct, frozen=True):
 
 
 def read_alert_state(home: SessionHome, alert: int) -> AlertState:
-    """Return how an alert is doing; the beginning if it has done nothing, or its file is damaged."""
+    """Return the state of an alert; the initial state if it has done nothing, or its file is damaged."""
     try:
         return msgspec.json.decode((sink_folder(home, alert) / "alert").read_bytes(), type=AlertState)
     except (FileNotFoundError, msgspec.MsgspecError):
@@ -147,5 +147,5 @@ def read_alert_state(home: SessionHome, alert: int) -> AlertState:
 
 
 def write_alert_state(home: SessionHome, alert: int, state: AlertState) -> None:
-    """Record how an alert is doing."""
+    """Record the state of an alert."""
     atomic_write(file_to_write(home, alert, "alert"), msgspec.json.encode(state))

@@ -1,9 +1,9 @@
-"""Folding of the update log: its oldest batches are deleted, and the updates that still make answers stay.
+"""Compaction of the update log: delete its oldest batches, and keep their updates that still make up answers.
 
-For each query and key only the last update counts, and only if it is positive: what is left of any number of
-batches is at most as large as the answers are. It is written as the base, a file of the same form as that of
-a batch, so a reader of the log from its beginning folds it to the same answers. Work is by columns; of the
-updates that are dropped, only query, key and step are read.
+For each query and key only the last update counts, and only if it is positive. The result of any number of
+batches is therefore at most as large as the answers. It is written as the base, a file in the format of a
+batch's file, so a reader that begins with it folds the log to the same answers. The work is done by columns;
+of the updates that are dropped, only query, key and step are read.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ from stqsh.storage.update_log.writer import write_chunks
 from stqsh.units import format_size
 
 KeyOf = Callable[[int], str]
-"""A stream's key column, by the stream's id."""
+"""Returns a stream's key column, given the stream's id."""
 Forgets = Callable[[int], bool]
-"""Whether a stream has KEEP NONE, by the stream's id."""
+"""Returns whether a stream has KEEP NONE, given the stream's id."""
 Guard = Callable[[int], AbstractContextManager[bool]]
-"""A context in which no reader begins; yields whether all readers have read up to a batch."""
+"""A context in which no reader can begin; it yields whether all readers have read up to a batch."""
 
 _PART = 1 << 20
-"""Updates of one part of the base."""
+"""The number of updates in one part of the base."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoldLimits:
-    """How much waits to be folded at once.
+    """How much input is collected before it is folded.
 
     Attributes:
-        updates: the number of updates; as many as are left of those before, if that is more.
-        parts: the number of parts: each may keep a file mapped, and a process has at most some 65,000.
+        updates: the number of updates, or the number left from earlier ones if that is more.
+        parts: the number of parts: each may keep a file mapped, and a process can map about 65,000 files.
     """
 
     updates: int = 4_000_000
@@ -75,17 +75,17 @@ def fold_log(
     forgets: Forgets = lambda _: False,
     limits: FoldLimits = _LIMITS,
 ) -> CompactedBase:
-    """Fold a log's batches up to one, and the base before them, into a new base; delete them.
+    """Fold a log's batches up to `up_to`, and the base before them, into a new base; delete them.
 
-    Updates of streams for which `forgets` is true make no answers, so none of them is left.
+    Updates of streams for which `forgets` is true make up no answers, so none of them is kept.
 
-    Readers see the old base and batches, or the new base. If a reader has begun since and has not read that
-    far when `guard` looks, nothing changes. The next call completes one that was interrupted. While another
-    process folds, as one of an engine that was killed may, nothing changes, either.
+    Readers see either the old base and batches or the new base. Nothing changes if a reader has begun in the
+    meantime and has not read that far when `guard` checks. The next call completes an interrupted one.
+    Nothing changes either while another process folds, for instance one left by a killed engine.
 
     Raises:
-        DamagedFileError: a file is gone or damaged; nothing changes.
-        StqshError: the base would take what the engine needs of a disk's last space; nothing changes.
+        DamagedFileError: a file is missing or damaged; nothing changes.
+        StqshError: the base would use disk space that is reserved for the engine; nothing changes.
     """
     home = SessionHome(control.path.parent)
     with ExitStack() as held:
@@ -98,7 +98,7 @@ def fold_log(
 
 def _fold_log(control: ControlDb, updates: Path, up_to: int, guard: Guard, fold: _Fold) -> CompactedBase:
     before = read_base(control)
-    _remove_unused(updates, before.batch)  # what an interrupted call has left
+    _remove_unused(updates, before.batch)  # files left by an interrupted call
     files = logged_files(control, before.batch, up_to)
     if not files:
         return before
@@ -119,7 +119,7 @@ def _fold_log(control: ControlDb, updates: Path, up_to: int, guard: Guard, fold:
 
 @dataclass
 class _Fold:
-    """The parts of each relation: those of the updates that still hold, and the later ones."""
+    """The parts of each relation: those with updates that still hold, and later ones not yet folded."""
 
     key_of: KeyOf
     forgets: Forgets
@@ -131,7 +131,7 @@ class _Fold:
     _waiting_parts: int = 0
 
     def take(self, chunks: pa.Table, relations: dict[LogRelation, list[UpdatePart]]) -> None:
-        """Take in the next file of the log."""
+        """Add the content of the next file of the log."""
         self.clock = clock_of(chunks)
         for relation, parts in relations.items():
             self._parts.setdefault(relation, []).extend(parts)
@@ -159,7 +159,7 @@ class _Fold:
         whole = [(relation.stream_id, part) for relation, parts in self._parts.items() for part in parts]
         for number, (stream, part) in enumerate(whole):
             for kind, batch in (("rows", part.rows), ("updates", part.updates)):
-                assert batch is not None  # `standing` gives whole parts
+                assert batch is not None  # `standing` returns complete parts
                 yield Chunk(
                     0, stream, kind, ChunkOrder(number=number), step, step, batch.num_rows, pack(batch)
                 )
@@ -173,7 +173,7 @@ def standing(parts: list[UpdatePart], key: str) -> list[UpdatePart]:
     """Return a relation's updates that still hold: for each query and key the last one, if it is positive.
 
     Args:
-        parts: in any order, because their steps order them; in a step `-` is before `+`.
+        parts: in any order, because steps order them; within a step `-` precedes `+`.
         key: the key column.
 
     Returns:
@@ -206,7 +206,7 @@ def standing(parts: list[UpdatePart], key: str) -> list[UpdatePart]:
 
 
 def _members(whole: list[tuple[pa.RecordBatch, pa.RecordBatch]], key: str) -> NDArray[np.int32]:
-    """Return a number for the key of each update: int32 (n,)."""
+    """Return an int32 (n,) that numbers the key of each update."""
     encoded: Any = pa.concat_arrays([rows.column(key) for _, rows in whole]).dictionary_encode()
     codes = np.split(encoded.indices.to_numpy(), np.cumsum([rows.num_rows for _, rows in whole])[:-1])
     places = (updates.column("row").to_numpy() for updates, _ in whole)
@@ -214,7 +214,7 @@ def _members(whole: list[tuple[pa.RecordBatch, pa.RecordBatch]], key: str) -> ND
 
 
 def _only(updates: pa.RecordBatch, rows: pa.RecordBatch, wanted: NDArray[np.int64]) -> UpdatePart:
-    """Return some updates of a part, with only the rows to which they point."""
+    """Return the wanted updates of a part, with only the rows to which they refer."""
     updates = updates.take(wanted)
     used, place = np.unique(updates.column("row").to_numpy(), return_inverse=True)
     return UpdatePart(rows.take(used), _pointing(updates, place))
@@ -225,7 +225,7 @@ def _pointing(updates: pa.RecordBatch, row: NDArray[Any]) -> pa.RecordBatch:
 
 
 def _gathered(parts: list[UpdatePart]) -> list[UpdatePart]:
-    """Merge many small parts into few larger ones."""
+    """Merge many small parts into a few larger ones."""
     groups: list[list[UpdatePart]] = [[]]
     for part in parts:
         if sum(map(_size, groups[-1])) + _size(part) > _PART and groups[-1]:
@@ -247,14 +247,14 @@ def _joined(parts: list[UpdatePart]) -> UpdatePart:
 
 
 def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Merge batches into one; a column that is missing in some of them is null there."""
+    """Merge batches into one; columns missing in some of them are null there."""
     tables = [pa.Table.from_batches([batch]) for batch in batches]
     (whole,) = pa.concat_tables(tables, promote_options="default").combine_chunks().to_batches()
     return whole
 
 
 def _write(updates: Path, batch: int, chunks: Iterator[Chunk]) -> LoggedFile:
-    """Write the base for the batches up to one: the payloads, then the chunks that refer to them."""
+    """Write the base for the batches up to `batch`: the payloads, then the chunks that refer to them."""
     file = base_path(updates, batch)
     bulk = file.with_suffix(ENDING)
     try:
@@ -269,7 +269,7 @@ def _write(updates: Path, batch: int, chunks: Iterator[Chunk]) -> LoggedFile:
 def _write_payloads(bulk: Path, chunks: Iterator[Chunk]) -> list[Chunk]:
     """Write the payloads of chunks to a file, and return the chunks that refer to them.
 
-    A full disk is a reason to fold, so this may use a part of the reserve that the engine needs.
+    A full disk is a reason to fold, so this may use part of the space that is reserved for the engine.
     """
     kept, free = [], free_bytes(bulk.parent)
     most = max(free - RESERVE // 2, free // 2)
@@ -283,14 +283,14 @@ def _write_payloads(bulk: Path, chunks: Iterator[Chunk]) -> list[Chunk]:
             checksum = Seal.of(chunk.payload).checksum
             reference = Reference(bulk.name, sink.tell(), len(chunk.payload), checksum=checksum)
             sink.write(chunk.payload)
-            sink.write(bytes(-len(chunk.payload) % 64))  # columns are aligned
+            sink.write(bytes(-len(chunk.payload) % 64))  # aligns the columns
             kept.append(replace(chunk, payload=reference.packed()))
     settle(bulk)
     return kept
 
 
 def _remove_unused(updates: Path, base: int) -> None:
-    """Delete the batches that the base of a number replaces, and all other bases."""
+    """Delete the batches that the base of that number replaces, and all other bases."""
     for path in updates.iterdir():
         name, _, _ = path.name.partition(".")
         number = name.removeprefix("base-")

@@ -1,8 +1,8 @@
 """The files of the update log, and their list in control.db.
 
-Of most batches there is no file, so a file that is gone leaves no gap that could be seen. The list says which
-batches have one, with the seal of each: a row is written in the transaction that records the batch's
-progress, and is removed in the one that makes a new base known.
+Most batches have no file, so a missing file leaves no visible gap. The list contains the batches that have
+one, with each file's seal. A row is written in the transaction that records the batch's progress, and removed
+in the transaction that publishes a new base.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HINT = (
 
 
 class LogCompactedError(StqshError):
-    """Updates that a reader has not seen yet are folded into the base, or were during its read."""
+    """Updates that a reader has not read yet were folded into the base, possibly during its read."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -31,7 +31,7 @@ class LogCompactedError(StqshError):
 
 
 def damaged(error: DamagedFileError) -> DamagedFileError:
-    """Return the error of a file of the update log, with what can still be done."""
+    """Return an error for a damaged file of the update log, with a hint on possible remedies."""
     error.hint = _HINT
     return error
 
@@ -43,8 +43,8 @@ class LoggedFile:
     Attributes:
         batch: the last batch in it.
         size: its size in bytes.
-        checksum: its checksum; None where a version without checksums wrote it.
-        total: the bytes of all files of the batch or base, those of its payloads included.
+        checksum: its checksum; None if a version without checksums wrote it.
+        total: the size in bytes of all files of the batch or base, including payloads.
     """
 
     batch: int
@@ -54,11 +54,11 @@ class LoggedFile:
 
     @staticmethod
     def sealed(batch: int, seal: Seal, beside: int) -> LoggedFile:
-        """Return a file with its seal and `beside` bytes of payloads in other files."""
+        """Return a file with its seal, whose payloads in other files have `beside` bytes."""
         return LoggedFile(batch, seal.size, seal.checksum, seal.size + beside)
 
     def check(self, content: memoryview, path: Path) -> None:
-        """Raise `DamagedFileError` unless this is the file's content."""
+        """Raise `DamagedFileError` unless `content` is what was written to this file."""
         checksum = self.checksum
         if checksum is None:
             checksum = Seal.of(content).checksum
@@ -67,7 +67,7 @@ class LoggedFile:
 
 @dataclass(frozen=True, slots=True)
 class CompactedBase:
-    """How far the log is folded: the last batch (-1: not at all), and the last step with updates in it."""
+    """How far the log is folded: the last batch (-1 if not at all), and the last step with updates in it."""
 
     batch: int = -1
     step: int = 0
@@ -85,7 +85,7 @@ def read_base(control: ControlDb) -> CompactedBase:
 
 
 def logged_files(control: ControlDb, after: int = -1, up_to: int = 1 << 62) -> list[LoggedFile]:
-    """Return the files of the batches in `(after, up_to]` that have updates, in order, without the base."""
+    """Return the files of the batches in `(after, up_to]` that have updates, in order, excluding the base."""
     rows = control.query(
         "SELECT batch, size, checksum, total FROM update_files WHERE batch > ? AND batch <= ? ORDER BY batch",
         after,
@@ -95,13 +95,13 @@ def logged_files(control: ControlDb, after: int = -1, up_to: int = 1 << 62) -> l
 
 
 def list_file(control: ControlDb, file: LoggedFile) -> None:
-    """Add a batch's file to the list; joins a transaction that is open."""
+    """Add a batch's file to the list; joins an open transaction."""
     with control.transaction() as connection:
         connection.execute("INSERT OR REPLACE INTO update_files VALUES (?, ?, ?, ?)", _columns(file))
 
 
 def list_base(control: ControlDb, base: CompactedBase) -> None:
-    """Make a new base known, and take the batches up to it from the list."""
+    """Publish a new base, and remove the batches up to it from the list."""
     assert base.file is not None
     with control.transaction() as connection:
         connection.execute("DELETE FROM update_files WHERE batch <= ?", (base.batch,))
@@ -113,7 +113,7 @@ def list_base(control: ControlDb, base: CompactedBase) -> None:
 
 
 def base_path(updates: Path, batch: int) -> Path:
-    """Return the path of the base for the batches up to one."""
+    """Return the path of the base that replaces the batches up to `batch`."""
     return updates / f"base-{batch:012d}.arrow"
 
 
@@ -123,7 +123,7 @@ def batch_path(updates: Path, batch: int) -> Path:
 
 
 def _columns(file: LoggedFile) -> tuple[int, int, str | None, int]:
-    checksum = None if file.checksum is None else f"{file.checksum:016x}"  # more than SQLite's integers hold
+    checksum = None if file.checksum is None else f"{file.checksum:016x}"  # too large for SQLite's integers
     return file.batch, file.size, checksum, file.total
 
 

@@ -1,9 +1,9 @@
-"""Leases: a reader of the update log records how far it has read, and what is after that is kept.
+"""Leases: a reader of the update log records how far it has read, and later batches are kept for it.
 
-A lease is a file in the home's `readers/`, named after its process and holding the last batch that was read.
-The lease of a dead process has no effect; that of a sink (`sink-ID`) is held until the sink is dropped, or
-has fallen too far behind (`sinks.keep`). The log is folded under the lock with which a lease is taken: what
-a reader finds when it has its lease stays.
+A lease is a file in the home's `readers/`, named after the reader's process, with the number of the last
+batch read. The lease of a dead process has no effect; that of a sink (`sink-ID`) holds until the sink is
+dropped or falls too far behind (`sinks.keep`). Leases are created and the log is folded under the same lock,
+so the batches that exist when a reader gets its lease stay.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from stqsh.storage import processes
 from stqsh.storage.home import SessionHome
 
 _EVERY_S = 1.0
-"""Maximum time by which a lease is behind its reader."""
+"""The longest time by which a lease may lag behind its reader."""
 _LOOK_S = 0.1
-"""How often readers that are waited for are looked at."""
+"""How often to check readers that are waited for."""
 _SINK = "sink-"
 _numbers = itertools.count()
 
 
 class Lease:
-    """Keeps the batches after one from being folded, until it is released."""
+    """Protects all batches after a given one from being folded, until it is released."""
 
     def __init__(self, home: SessionHome, after: int) -> None:
         with _locked(home):
@@ -49,27 +49,27 @@ class Lease:
 
 
 def keep_for_sink(home: SessionHome, sink: int, after: int) -> None:
-    """Keep the batches after one for a sink, whether its process lives or not."""
+    """Keep the batches after one for a sink, whether or not its process lives."""
     atomic_write(_sink_path(home, sink), str(after).encode(), private=True)
 
 
 def release_sink(home: SessionHome, sink: int) -> None:
-    """Release all batches that were kept for a sink."""
+    """Release all batches that are kept for a sink."""
     _sink_path(home, sink).unlink(missing_ok=True)
 
 
 def kept_for_sink(home: SessionHome, sink: int) -> int | None:
-    """Return the batch after which all are kept for a sink; None if none are."""
+    """Return the batch after which all batches are kept for a sink; None if none are."""
     try:
         return int(_sink_path(home, sink).read_text(encoding="ascii"))
     except FileNotFoundError:
         return None
     except ValueError:
-        return -1  # damaged: the sink writes it again
+        return -1  # the file is damaged: the sink writes it again
 
 
 def kept_sinks(home: SessionHome) -> set[int]:
-    """Return the sinks for which anything is kept, dropped or not."""
+    """Return the numbers of the sinks that have a lease, including dropped ones."""
     return {int(path.name.removeprefix(_SINK)) for path in home.readers.glob(f"{_SINK}[0-9]*")}
 
 
@@ -78,7 +78,7 @@ def _sink_path(home: SessionHome, sink: int) -> Path:
 
 
 def read_by_all(home: SessionHome, batch: int) -> int:
-    """Return the last batch up to `batch` that every reader has read; removes leases of dead processes."""
+    """Return the last batch up to `batch` that every reader has read; remove the leases of dead processes."""
     for path in home.readers.glob("[!.]*"):
         if not _is_held(path):
             path.unlink(missing_ok=True)
@@ -88,16 +88,16 @@ def read_by_all(home: SessionHome, batch: int) -> int:
         except FileNotFoundError:
             continue  # just released
         except ValueError:
-            after = -1  # damaged: its reader writes it again
+            after = -1  # the file is damaged: its reader writes it again
         batch = min(batch, after)
     return batch
 
 
 @contextmanager
 def all_read(home: SessionHome, batch: int, wait_s: float = 0.0) -> Iterator[bool]:
-    """Yield whether every reader has read up to a batch; within the context no reader begins.
+    """Yield whether every reader has read up to a batch; within the context no reader can begin.
 
-    Readers that have not are waited for, so that many short ones do not keep a log from being folded.
+    It waits up to `wait_s` for readers that have not, so that many short readers cannot prevent folding.
     """
     deadline = time.monotonic() + wait_s
     while True:
@@ -111,7 +111,7 @@ def all_read(home: SessionHome, batch: int, wait_s: float = 0.0) -> Iterator[boo
 
 @contextmanager
 def without_folding(home: SessionHome) -> Iterator[None]:
-    """Keep the log as it is within the context."""
+    """Prevent the log from being folded within the context."""
     with _locked(home):
         yield
 

@@ -1,4 +1,4 @@
-"""The order in which updates are shown, language.md, "Output"."""
+"""The order in which updates are shown (language.md, "Output")."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from stqsh.storage.update_log.reader import UpdateTable, key_ranks
 
 
 class OrderedRun(NamedTuple):
-    """Rows of one stream that follow each other in the order over all streams.
+    """Consecutive rows of one stream in the order over all streams.
 
     Attributes:
         stream_id: the stream.
         table: the rows, a slice of `whole`.
-        whole: all updates of their table, in order.
-        begin: where the rows begin in `whole`.
+        whole: all updates of that table, in order.
+        begin: the index of the first row in `whole`.
     """
 
     stream_id: int
@@ -29,7 +29,7 @@ class OrderedRun(NamedTuple):
 
 
 def ordered(tables: Sequence[UpdateTable], names: Mapping[int, str]) -> list[tuple[int, pa.Table]]:
-    """Return the stream and the rows of each of `ordered_runs`."""
+    """Return the stream and the rows of each run of `ordered_runs`."""
     return [(run.stream_id, run.table) for run in ordered_runs(tables, names)]
 
 
@@ -43,7 +43,7 @@ def ordered_runs(tables: Sequence[UpdateTable], names: Mapping[int, str]) -> lis
         names: the name of each query that occurs.
 
     Returns:
-        The runs of rows of one stream; in sequence they are the order over all streams.
+        Runs of rows of one stream; their concatenation is in the order over all streams.
     """
     steps, ranks = _dense(tables, "step"), _name_ranks(tables, names)
     sorted_tables, classes = [], []

@@ -1,4 +1,4 @@
-"""Read the update log: the updates of each batch and stream, and answers folded from them."""
+"""Read the update log: the updates of each batch and stream, and answers computed from them."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from stqsh.storage.update_log.files import (
 )
 
 HEAD = ("step", "at_us", "query", "op", "why", "key")
-"""The first columns of an update table; the stream's own follow, each with the prefix `c.`."""
+"""The first columns of an update table; the stream's own columns follow, with the prefix `c.`."""
 DISTANCE = "distance"
-"""A further column (float64, null where there is none), in logs of queries that select DISTANCE."""
+"""An additional column (float64, null if absent) in logs of queries that select DISTANCE."""
 REASONS = WHY
 """The meaning of the codes in the column `why`."""
 
 Keep = Callable[[NDArray[np.int64]], NDArray[np.bool_]]
-"""Returns which query ids (int64 (n,)) are wanted (bool (n,))."""
+"""A filter of queries: given query ids (int64 (n,)), returns which are wanted (bool (n,))."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +55,22 @@ class UpdateTable:
 
 
 class UpdateLog:
-    """Reads the update log of a session; `key_of` returns a stream's key column by stream id."""
+    """Reads the update log of a session; `key_of` returns a stream's key column, given the stream's id."""
 
     def __init__(self, control: ControlDb, key_of: Callable[[int], str]) -> None:
         self._control, self._key_of = control, key_of
         self._folder = SessionHome(control.path.parent).updates
 
     def read(self, after: int, up_to: int, keep: Keep | None = None) -> Iterator[list[UpdateTable]]:
-        """Yield one table a relation for each batch in `(after, up_to]` with updates that `keep` wants.
+        """Yield one table for each relation, for each batch in `(after, up_to]` with wanted updates.
 
-        From the beginning (-1), those of the base are first, as of its batch.
+        `keep` selects the queries. When reading from the beginning (-1), the base comes first, under its
+        batch.
 
         Raises:
             LogCompactedError: the log was folded beyond `after`, perhaps during the read, so tables may be
                 missing.
-            DamagedFileError: a file of the log is gone or damaged.
+            DamagedFileError: a file of the log is missing or damaged.
         """
         base = read_base(self._control)
         if 0 <= after < base.batch:
@@ -100,8 +101,8 @@ class UpdateLog:
     def answer_at(self, query: int, step: int, up_to: int) -> pa.Table | None:
         """Return the answer of a query after `step`, from batches up to `up_to`.
 
-        The log must not be folded beyond `step`. The rows are those with which the members entered, columns
-        as in `UpdateTable`, ordered by key. None if the log has nothing of the query.
+        The log must not be folded beyond `step`. The rows are those with which the members entered, with the
+        columns of `UpdateTable`, ordered by key. The result is None if the log has no updates of the query.
         """
         pieces = [
             only.filter(pa.array(only.column("step").to_numpy() <= step))
@@ -114,9 +115,9 @@ class UpdateLog:
 
 
 class LogRelation(NamedTuple):
-    """What updates point at: the records of a stream, or rows that queries over it make, such as groups.
+    """The relation to which updates refer: the records of a stream, or rows made by queries, such as groups.
 
-    `own_key` is the key column of rows that are no records, "" for records.
+    `own_key` is the key column of rows that are not records, "" for records.
     """
 
     stream_id: int
@@ -128,7 +129,7 @@ class LogRelation(NamedTuple):
         return LogRelation(stream_id, (rows.metadata or {}).get(KEY_COLUMN, b"").decode())
 
     def key(self, key_of: Callable[[int], str]) -> str:
-        """Return the name of the key column; `key_of` returns that of a stream's records."""
+        """Return the name of the key column; `key_of` returns the key column of a stream's records."""
         return self.own_key or key_of(self.stream_id)
 
 
@@ -138,7 +139,7 @@ def read_parts(
     """Read a file of the log: its chunks, and the parts of each relation, in order.
 
     Raises:
-        DamagedFileError: the file, or one of its payloads, is gone or damaged.
+        DamagedFileError: the file, or one of its payloads, is missing or damaged.
         OtherVersionError: the file's columns are those of another version.
     """
     path = (base_path if is_base else batch_path)(updates, file.batch)
@@ -151,27 +152,27 @@ def read_parts(
         return chunks, _parts(chunks, PayloadReader(updates))
     except FileNotFoundError:
         raise damaged(DamagedFileError(f"{updates.name}/{path.name}", "is gone")) from None
-    except pa.ArrowInvalid as error:  # of a version without checksums
+    except pa.ArrowInvalid as error:  # possible only for files of a version without checksums
         raise damaged(DamagedFileError(f"{updates.name}/{path.name}")) from error
     except DamagedFileError as error:
         raise damaged(error) from None
 
 
 def _mapped(path: Path) -> pa.Buffer:
-    """Return the content of a file without a copy."""
+    """Map the content of a file into memory."""
     with pa.memory_map(str(path)) as source:
         return source.read_buffer()
 
 
 def clock_of(chunks: pa.Table) -> ClockTimes:
-    """Return the steps of the batch with these chunks, and their event time."""
+    """Return the steps and the event time of the batch with these chunks."""
     place = pc.index(chunks.column("kind"), "clock").as_py()
     return unpack_struct(chunks.column("payload")[place].as_py(), ClockTimes)
 
 
 @dataclass(slots=True)
 class UpdatePart:
-    """One slot's rows of a relation and the updates that point into them."""
+    """One slot's rows of a relation, and the updates that refer to them."""
 
     rows: pa.RecordBatch | None = None
     updates: pa.RecordBatch | None = None
@@ -194,9 +195,9 @@ def _parts(chunks: pa.Table, bulk: PayloadReader) -> dict[LogRelation, list[Upda
 
 
 def _join(parts: list[UpdatePart], clock: ClockTimes, key: str, keep: Keep | None) -> pa.Table | None:
-    """Return one table of a relation's updates, each with its row; None if nothing is wanted."""
+    """Return one table of a relation's updates, each with its row; None if no update is wanted."""
     pieces = [table for part in parts if (table := _join_part(part, clock, key, keep)) is not None]
-    # A slot whose updates are of queries without DISTANCE sends no such column; nulls replace it.
+    # Slots without queries that select DISTANCE omit that column; nulls replace it.
     return pa.concat_tables(pieces, promote_options="default") if pieces else None
 
 
@@ -221,23 +222,23 @@ def _join_part(part: UpdatePart, clock: ClockTimes, key: str, keep: Keep | None)
 
 
 def _fold(log: pa.Table) -> pa.Table:
-    """Return the members that one query's updates leave, each with its last `+`, ordered by key."""
+    """Return the members that result from one query's updates, each with its last `+` row, ordered by key."""
     last = last_of_each_key(log)
     return last.filter(pa.array(last.column("op").to_numpy() > 0))
 
 
 def last_of_each_key(log: pa.Table) -> pa.Table:
-    """Return the last of one query's updates for each key, ordered by key; in a step `-` is before `+`."""
+    """Return one query's last update for each key, ordered by key; within a step `-` precedes `+`."""
     keys = key_ranks(log.column("key"))
     order = np.lexsort((log.column("op").to_numpy(), log.column("step").to_numpy(), keys))
     return log.take(order[np.flatnonzero(np.diff(keys[order], append=-1))])
 
 
 def key_ranks(keys: pa.ChunkedArray[Any]) -> NDArray[np.int64]:
-    """Return ranks that order keys: integers by value, strings by code point (int64 (n,), never negative)."""
+    """Return int64 (n,) ranks, at least 0, that order keys: integers by value, strings by code point."""
     encoded = keys.combine_chunks().dictionary_encode()
     rank = np.empty(len(encoded.dictionary), np.int64)
-    # Arrow compares strings by their UTF-8 bytes, which is the order of code points.
+    # Arrow compares strings by their UTF-8 bytes, which gives the same order as code points.
     rank[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(rank))
     ranks: NDArray[np.int64] = rank[encoded.indices.to_numpy()]
     return ranks

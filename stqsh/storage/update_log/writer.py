@@ -1,4 +1,4 @@
-"""Write the update log: the file of a batch, and the large payloads beside it."""
+"""Write the update log: a batch's file, and the large payloads beside it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ LOGGED_KINDS = ("clock", "rows", "updates")
 
 
 def write_batch(updates: Path, batch: int, chunks: pa.Table) -> LoggedFile | None:
-    """Write a batch's chunks for the update log, if there are updates; return the file to list.
+    """Write a batch's chunks to the update log if it has updates; return the file to list, or else None.
 
-    A call for the same batch again writes files with the same content. Therefore only the times of its clock
-    are kept: what else it says, such as how far behind a stream is, may differ by then.
+    A repeated call for the same batch writes identical files. Therefore only the times of the clock chunk are
+    kept: its other content, such as a stream's lag, may differ in the repeated batch.
 
     Args:
         updates: the home's folder of that name.
@@ -39,7 +39,7 @@ def write_batch(updates: Path, batch: int, chunks: pa.Table) -> LoggedFile | Non
 
 
 def _with_times_only(chunks: pa.Table) -> pa.Table:
-    """Return chunks of which the clock has its times only."""
+    """Return chunks whose clock chunk is reduced to its times."""
     is_clock = pc.is_in(chunks.column("kind"), value_set=pa.array(["clock"]))
     column = chunks.column_names.index("payload")
     payloads = chunks.column(column)
@@ -48,7 +48,7 @@ def _with_times_only(chunks: pa.Table) -> pa.Table:
 
 
 def write_chunks(target: Path, chunks: pa.Table) -> Seal:
-    """Write a file of chunks, whole or not at all; return its seal."""
+    """Write a file of chunks atomically; return its seal."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, chunks.schema) as writer:
         writer.write_table(chunks)
@@ -61,7 +61,7 @@ def _put_in_place(updates: Path, batch: int, chunks: pa.Table) -> tuple[pa.Table
     """Rename the hidden files to which payloads refer: `.N.UNIQUE.bulk` becomes `%012d.N.bulk`.
 
     Returns:
-        The chunks, which refer to the new names, and the size of these files in bytes.
+        The chunks with references to the new names, and the total size of these files in bytes.
     """
     column = chunks.column_names.index("payload")
     payloads = chunks.column(column)
@@ -83,7 +83,7 @@ def _put_in_place(updates: Path, batch: int, chunks: pa.Table) -> tuple[pa.Table
                 raise ValueError(f"two files want to be {target}: {', '.join(names)}, {reference.file}")
             names[reference.file] = target
             taken.add(target)
-            # There is a file for each slot, and pathlib takes three times as long.
+            # There is a file for each slot, and pathlib would take three times as long.
             os.replace(f"{folder}/{reference.file}", f"{folder}/{target}")  # noqa: PTH105
             size += os.stat(f"{folder}/{target}").st_size  # noqa: PTH116
         at = reference.at, reference.size

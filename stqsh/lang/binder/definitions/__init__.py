@@ -1,1 +1,1 @@
-"""The binder of what CREATE defines: streams, tables, regions and sinks."""
+"""Bind the definitions of CREATE: streams, tables, regions and sinks."""

@@ -14,7 +14,7 @@ from stqsh.lang.types import KEY_TYPES, NUMBERS
 from stqsh.spec.stream import MOST_COLUMNS
 
 Columns = Sequence[Sequence[str]]
-"""Name and type of each column."""
+"""The name and type of each column."""
 
 USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
     "key": (
@@ -49,9 +49,9 @@ _USUAL_ENDS: Mapping[str, tuple[str, ...]] = {
         "date", "datum",
     ),
 }  # fmt: skip
-"""Usual last words of such a column's name, as in `ais_pos_timestamp`, the most specific first."""
+"""Usual last words of such names, as in `ais_pos_timestamp`, the most specific first."""
 _OF_NUMBERS = ("timestamp", "ts", "unix", "epoch")
-"""Last words by which a column of numbers holds times: a `travel_time` is none."""
+"""Last words for which a numeric column contains times; `travel_time`, for example, does not."""
 
 _FITTING: Mapping[str, frozenset[str]] = {
     "key": KEY_TYPES,
@@ -62,11 +62,11 @@ _FITTING: Mapping[str, frozenset[str]] = {
 _CLAUSES = {"key": "KEY column", "x": "LOCATION (x, y)", "y": "LOCATION (x, y)", "time": "TIME column"}
 _WORDS = {"key": "key", "x": "location", "y": "location", "time": "time"}
 _SEPARATORS = {";": ";", "\t": "\\t", "|": "|"}
-"""Other separators of a file's columns, as they are written in an option."""
+"""Other separators between a file's columns, in the notation of the option."""
 
 
 class ColumnRoles(NamedTuple):
-    """The columns by role, the roles that were guessed, and whether the key is the number of the row."""
+    """The column of each role, the roles that were guessed, and whether the key is the row's number."""
 
     key: str
     x: str
@@ -79,11 +79,11 @@ class ColumnRoles(NamedTuple):
 def listed_columns(
     name: Name, columns: tuple[ColumnDefinition, ...], inferred: Columns | None
 ) -> list[tuple[str, str]]:
-    """Return name and type of each column, in order; the `inferred` ones if none are listed.
+    """Return name and type of each column, in order; the `inferred` columns if none are listed.
 
     Raises:
         BindError: two columns have the same name, or there are too many.
-        StqshError: no column is known.
+        StqshError: no columns are known.
     """
     if not columns and inferred is None:
         raise StqshError(f"the columns of {name.text} are not known", hint="list them after its name")
@@ -104,18 +104,18 @@ def listed_columns(
 
 
 def guess_roles(columns: Columns) -> dict[str, str | None]:
-    """Return the column of each role ("key", "x", "y", "time") by its name and type; None for no match."""
+    """Return the column of each role ("key", "x", "y", "time"), by name and type; None without a match."""
     return {role: _guess(role, columns) for role in USUAL_NAMES}
 
 
 def find_roles(stream: CreateStream, columns: Columns, *, numbers_rows: bool = False) -> ColumnRoles:
-    """Return the roles that the statement gives, with the missing ones guessed.
+    """Return the roles given by the statement, and guess the missing ones.
 
-    Events of files whose key is neither said nor guessed have the number of their row as a key, in a column
-    of its own; with `numbers_rows` also where it could be guessed.
+    Events of files whose key is neither given nor guessed get the number of their row as key, in an
+    additional column; with `numbers_rows`, even if the key could be guessed.
 
     Raises:
-        BindError: a column does not exist, a column has two roles, or no name suits a role.
+        BindError: a column does not exist, a column has two roles, or no column name suits a role.
     """
     x, y = stream.location or (None, None)
     said = {"key": stream.key, "x": x, "y": y, "time": stream.time}
@@ -143,7 +143,7 @@ def _may_number(stream: CreateStream) -> bool:
 
 
 def _row_column(names: Sequence[str]) -> str:
-    """Return a name for the column with the number of the row that no other column has.
+    """Return an unused name for the column with the number of the row.
 
     >>> _row_column(["lon", "lat"]), _row_column(["Row"])
     ('row', 'row_number')
@@ -154,10 +154,10 @@ def _row_column(names: Sequence[str]) -> str:
 
 
 def _missing(stream: CreateStream, roles: Sequence[str], columns: Columns) -> BindError:
-    """Return the error for a stream without columns for key, location or time; it names all of them."""
+    """Return an error that lists which of key, location and time have no column."""
     words = tuple(dict.fromkeys(_WORDS[role] for role in roles))
     clauses = tuple(dict.fromkeys(_CLAUSES[role] for role in roles))
-    # The types tell why a column of the right name is none of them, such as texts among longitudes.
+    # The types show why a column with a suitable name was not chosen, such as texts named as longitudes.
     hint = _columns_hint([name if len(columns) == 1 else f"{name} {kind}" for name, kind in columns])
     likely = _by_types(columns)
     if likely and all(name == f"c{place}" for place, (name, _) in enumerate(columns, start=1)):
@@ -173,7 +173,7 @@ def _missing(stream: CreateStream, roles: Sequence[str], columns: Columns) -> Bi
 
 
 def _by_types(columns: Columns) -> str:
-    """Return the clauses that the types of columns without names suggest, "" if they do not.
+    """Return the clauses suggested by the types of unnamed columns, "" if the types suggest none.
 
     >>> _by_types([("c1", "BIGINT"), ("c2", "TIMESTAMP"), ("c3", "DOUBLE"), ("c4", "DOUBLE")])
     'KEY c1 LOCATION (c3, c4) TIME c2'
@@ -196,7 +196,7 @@ def _may_be(role: str, name: str, kind: str) -> bool:
 
 
 def usual_names(role: str, names: Sequence[str]) -> list[str]:
-    """Return the names that look like that of a role ("key", "x", "y", "time"), the most usual one first.
+    """Return the names that are typical of a role ("key", "x", "y", "time"), the most typical first.
 
     >>> usual_names("time", ["tz", "CLOSED_DT", "ais_pos_timestamp", "Date"])
     ['Date', 'ais_pos_timestamp', 'CLOSED_DT']
@@ -217,7 +217,7 @@ def usual_names(role: str, names: Sequence[str]) -> list[str]:
 
 
 def _words(name: str) -> str:
-    """Return the words of a name in lower case, with `_` between them.
+    """Return the words of a name in lower case, joined by `_`.
 
     >>> _words("vehicleId"), _words("OPEN_DT"), _words("# Timestamp"), _words("location-long"), _words("ID")
     ('vehicle_id', 'open_dt', 'timestamp', 'location_long', 'id')
@@ -227,7 +227,7 @@ def _words(name: str) -> str:
 
 
 def _columns_hint(names: Sequence[str]) -> str:
-    """Return a hint: the columns that exist, or that a file's single column is really several."""
+    """Return a hint: the existing columns, or that a file's single column seems to consist of several."""
     found = next((one for one in _SEPARATORS if len(names) == 1 and one in names[0]), None)
     if found is None:
         return f"the columns are {', '.join(names)}"

@@ -41,7 +41,7 @@ _META_TYPES = {
 
 
 def check_live(stream: CreateStream) -> None:
-    """Raise `BindError` for a live stream with clauses or columns that live streams cannot have."""
+    """Raise `BindError` if a live stream has clauses or columns that are not allowed for live streams."""
     source = stream.source
     if not isinstance(source, LIVE_SOURCES):
         return
@@ -63,7 +63,7 @@ def check_live(stream: CreateStream) -> None:
 
 
 def _check_meta(stream: CreateStream, is_kafka: bool) -> None:
-    """Raise `BindError` for a wrong type of a column such as `_key`, which Kafka's messages have."""
+    """Raise `BindError` for a wrong type of a column of Kafka's messages, such as `_key`."""
     for column in stream.columns if is_kafka else ():
         types = _META_TYPES.get(column.name, (column.type,))
         if column.type not in types:
@@ -71,7 +71,7 @@ def _check_meta(stream: CreateStream, is_kafka: bool) -> None:
 
 
 def live_spec(source: DataSource, options: Options) -> LiveSourceSpec | None:
-    """Return the spec of a live source, None for another one."""
+    """Return the spec of a live source, None for other sources."""
     made: LiveSourceSpec | None = None
     match source:
         case KafkaSource():

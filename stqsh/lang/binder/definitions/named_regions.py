@@ -17,16 +17,16 @@ from stqsh.spec.stream import AreaSpec
 
 
 class NewRegion(NamedTuple):
-    """A single region to create, and the bound region that defines it."""
+    """A single region to create, with its bound definition."""
 
     spec: AreaSpec
     region: Region
 
 
 class NewRegionSet(NamedTuple):
-    """A set of regions to create, whose members are still in its source.
+    """A set of regions to create, whose members have not been read yet.
 
-    `name_column` is the column or property that names them; None if it must be guessed.
+    `name_column` is the column or property with their names; None if it must be guessed.
     """
 
     spec: AreaSpec

@@ -43,7 +43,7 @@ _SECRETS = "such as STQSH_SINKS_HTTP_AUTHORIZATION, or sinks.http.authorization 
 
 
 def create_sink(sink: CreateSink, catalogue: CatalogueView) -> SinkSpec:
-    """Return the spec, without its id and its place in the log; raise `BindError` if it does not fit."""
+    """Return the spec, without its id and its position in the log; raise `BindError` if it is invalid."""
     check_free(sink.name, catalogue)
     queries = tuple(query_named(name, catalogue).name for name in sink.queries)
     return SinkSpec(name=sink.name.text, queries=queries, target=_target(sink.target))
@@ -60,10 +60,10 @@ def _target(target: SinkTarget) -> SinkTargetSpec:
 
 
 def create_alert(alert: CreateAlert, catalogue: CatalogueView) -> SinkSpec:
-    """Return the spec of an alert, without its id, its place in the log, and the folder of its command.
+    """Return the spec of an alert, without its id, its position in the log, and its command's folder.
 
     Raises:
-        BindError: it does not fit.
+        BindError: it is invalid.
     """
     check_free(alert.name, catalogue)
     every_us = _EVERY_US if alert.every is None else duration_us(alert.every, "EVERY")
@@ -77,7 +77,7 @@ def create_alert(alert: CreateAlert, catalogue: CatalogueView) -> SinkSpec:
 
 
 def _check_fields(action: AlertAction, query: QuerySpec) -> None:
-    """Raise `BindError` at a field of the action's text that the query's rows do not have."""
+    """Raise `BindError` if the action's text refers to a field that the query's rows do not have."""
     if action.template is None:
         return
     text, start = str(action.template.value), action.template.span.start + 1
@@ -120,7 +120,7 @@ def _http(target: HttpTarget) -> HttpTargetSpec:
 def _check_address(url: str, span: Span, clause: str) -> None:
     try:
         parts = urlsplit(url)
-        host = (parts.hostname or "").encode("idna")  # as it is looked up
+        host = (parts.hostname or "").encode("idna")  # the form used for the look-up
         is_whole = parts.scheme in ("http", "https") and bool(host) and parts.port != 0
     except ValueError:
         is_whole = False

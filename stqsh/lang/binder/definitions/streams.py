@@ -34,9 +34,8 @@ def create_stream(
 ) -> tuple[StreamSpec, tuple[str, ...]]:
     """Return the spec, without its id, and notes for the user about guesses.
 
-    `inferred` are the columns found in the source, if the statement lists none; with `numbers_rows` the
-    key is not guessed if it may be the number of the row. Raises `BindError` and
-    `NotSupportedError`.
+    `inferred` are the columns found in the source, if the statement lists none. With `numbers_rows`, the key
+    is not guessed if it may be the number of the row. Raises `BindError` and `NotSupportedError`.
     """
     if stream.archive is not None and stream.kind != "event":
         raise BindError("ARCHIVE TO is for EVENT streams: what KEEP lets go", stream.archive.span)
@@ -59,7 +58,7 @@ def create_stream(
 
 
 def _check_names(stream: CreateStream, columns: list[tuple[str, str]]) -> None:
-    """Raise `BindError` for a column that has the name of one of the engine's own."""
+    """Raise `BindError` if a column has the name of one of the engine's own columns."""
     for name, _ in columns:
         if name in OWN_COLUMNS:
             raise BindError(
@@ -100,7 +99,7 @@ def _tick_us(stream: CreateStream) -> int:
 
 
 def _grid(stream: CreateStream) -> int | None:
-    """Return the number of cells of GRID; raise `BindError` for one that no grid has."""
+    """Return the number of cells in GRID; raise `BindError` for a number that no grid has."""
     if stream.grid is None:
         return None
     side = stream.grid.value
@@ -110,7 +109,7 @@ def _grid(stream: CreateStream) -> int | None:
 
 
 def _check_kind(stream: CreateStream) -> None:
-    """Raise `BindError` for clauses about moving objects in an event stream."""
+    """Raise `BindError` if an event stream has clauses about moving objects."""
     moving = {"REPORT EVERY": stream.report_every, "MAX SPEED": stream.max_speed}
     given = next(((clause, value) for clause, value in moving.items() if value is not None), None)
     if stream.kind == "event" and given is not None:
@@ -119,7 +118,7 @@ def _check_kind(stream: CreateStream) -> None:
 
 
 def _check_retention(stream: CreateStream) -> None:
-    """Raise `BindError` for RETAIN SIGNIFICANT of events, or without the limits that it needs."""
+    """Raise `BindError` if RETAIN SIGNIFICANT is used for events, or without the limits that it needs."""
     if stream.retain is None or stream.retain.text != "SIGNIFICANT":
         return
     if stream.kind == "event":
@@ -139,9 +138,9 @@ def _check_retention(stream: CreateStream) -> None:
 def _with_types_of_roles(
     columns: list[tuple[str, str]], roles: ColumnRoles, *, declared: bool
 ) -> list[tuple[str, str]]:
-    """Return the columns with the types of their roles.
+    """Return the columns with types that suit their roles.
 
-    Inferred whole numbers may be coordinates, and inferred numbers seconds since the epoch.
+    Inferred integers may become coordinates, and inferred numbers seconds since the epoch.
     """
     if declared:
         return columns
