@@ -28,7 +28,7 @@ STATE_FORMATS = {"files": STATE_FORMAT, "spark": 6}
 
 
 STACKS_SIGNAL = signal.SIGUSR2
-"""The signal upon which the engine and its Python workers print the stacks of their threads to the log."""
+"""The signal on which the engine and its Python workers print the stacks of their threads to the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class EngineTuning:
     by_slot_messages: int = 20_000
     #: The same limit for decoded messages, which slots map and a shuffle would copy.
     by_slot_decoded: int = 4_000_000
-    #: With at most this many slots, each slot finds by itself the older queries that a new routing brings it.
+    #: With at most this many slots, each slot finds by itself its additional queries under a new routing.
     by_slot_routed: int = 2
     #: Event streams with at least this many records start with the cheapest strategy; the choice takes up to
     #: 0.5 s.

@@ -24,7 +24,7 @@ QUERY_BYTES = 250
 """The memory of a query on each slot in bytes, with its part of the index."""
 
 _STEEP = 10.0
-"""The cost factor for each additional time that a strategy's queries fill the room for them."""
+"""The relative surcharge on a strategy for each further time that its queries fill the room for them."""
 
 
 class Prediction(NamedTuple):

@@ -150,6 +150,10 @@ def painted(rectangles: Sequence[CellBlock], side: int) -> NDArray[np.int32]:
 def maximal_squares(values: Integers, costs: Floats, most: float) -> NDArray[np.int32]:
     """Return the smallest quadtree whose leaves have one value each and, except single cells, a bounded cost.
 
+    Along the Z curve each node of the quadtree is a run of 4^k cells. From the bottom up, a node is uniform
+    if its four children are uniform with one value and its cost is within the bound. The leaves are the
+    largest uniform nodes. Time is O(n log n).
+
     Args:
         values: int64 (n,), along the Z curve over a square of cells; n is a power of four.
         costs: float64 (n,), the cost of each cell.
@@ -173,6 +177,9 @@ def maximal_squares(values: Integers, costs: Floats, most: float) -> NDArray[np.
 
 def cut_in_runs(weights: Floats, parts: int) -> Integers:
     """Cut a sequence into runs: minimize the heaviest run, and make the others about equal.
+
+    Bisection finds the minimum weight of the heaviest run. Each cut is then placed as near to its even
+    position as that weight allows for the runs before it and after it.
 
     Args:
         weights: float64 (n,), not negative. If all are 0, each counts the same.
@@ -223,6 +230,10 @@ def _nearest(ends: list[float], wanted: float) -> int:
 
 def karmarkar_karp(weights: Floats, parts: int) -> Integers:
     """Deal weights to sets of about equal sums by Karmarkar and Karp's differencing (SSTD section 4.1.2).
+
+    The heap holds partial solutions: `parts` sums in falling order, less the smallest one. The two with the
+    largest spread are merged, the largest sum of one with the smallest of the other. Time is O(n (log n +
+    parts log parts)). `heads` has a representative weight of each set.
 
     Args:
         weights: float64 (n,), not negative.
@@ -279,6 +290,7 @@ def slots_of_sets(sets: Integers, slot: NDArray[np.int16], weights: Floats, slot
 
     if not weights.any():
         weights = np.ones(len(weights))
+    # Maximizing the weight that stays is an assignment problem between sets and slots.
     placed = slot != HASHED
     kept = np.bincount(sets[placed] * slots + slot[placed], weights[placed], slots * slots)
     _, found = linear_sum_assignment(kept.reshape(slots, slots), maximize=True)

@@ -45,7 +45,7 @@ _CHILD_SHARE = 1.0
 """The maximum cost of a child of a square that is split by texts, as a share of a slot's fair share."""
 
 _UNEVEN = range(-4, 5)
-"""The maximum deviation of a part of a rectangle from half of the slots, in slots."""
+"""The deviations from half of the slots that are tried for the first part of a cut, in slots."""
 
 
 def object_table(load: Load, slots: int) -> RoutingTable:

@@ -110,13 +110,13 @@ class BatchClock(ClockTimes, frozen=True):
         asked: the row of the log up to which focal objects are looked up now, 0 for none.
         run_done: the last finished RUN.
         ended: whether all streams are at their end.
-        running: whether a RUN is under way.
-        playing: whether a PLAY is under way.
+        running: whether a RUN is in progress.
+        playing: whether a PLAY is in progress.
         playback: see `BatchStats`.
         rows: the next row of each stream.
         backlog: the number of records that were due and not taken.
         due_us: when the last step was due by the wall clock, None without a pace.
-        room: the number of records that the batch could have taken.
+        room: the maximum number of records that the batch could have taken.
         asks: snapshot questions.
         closing: the step after the end of all streams, 0 if it is not in the batch.
         live: the state of live streams, by id.

@@ -182,7 +182,7 @@ class CastExpr(ExprBase, frozen=True, tag="cast"):
     Attributes:
         operand: the value.
         source: its column type.
-        type: the column type asked for.
+        type: the requested column type.
     """
 
     operand: Expr

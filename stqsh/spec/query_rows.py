@@ -53,7 +53,7 @@ class QueryRows:
 
 
 def pack_alike(queries: QueryRows) -> bytes:
-    """Return queries of one template as a payload, for `unpack_alike`."""
+    """Return queries of one template as a payload, see `stqsh.core.queries.registrations.unpack_alike`."""
     names = ["id", *map(str, range(len(queries.paths)))]
     batch = pa.RecordBatch.from_arrays([pa.array(queries.ids), *queries.values], names=names)
     shared = {b"pattern": msgspec.json.encode(queries.pattern), b"paths": msgspec.json.encode(queries.paths)}

@@ -68,7 +68,7 @@ AlertEdge = Literal["enter", "leave"]
 class AlertTargetSpec(Struct, frozen=True, tag="alert"):
     """An action for updates of one query, at most one per `every_us` of the session's clock.
 
-    `edge` is the sign of the updates that trigger it; None for both.
+    `edge` limits it to updates that enter or leave the answer; None for both.
     """
 
     action: AlertActionSpec

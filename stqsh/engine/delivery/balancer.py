@@ -65,7 +65,7 @@ class _Watched:
     seen_at: int = 0
 
     def judge(self, route: StreamRoute, ratio: float) -> None:
-        """Determine at the first check after an automatic change whether it had its predicted effect."""
+        """Determine at the first check after an automatic change if it had half of its predicted effect."""
         if route.seq == self.judged or not route.entry.is_automatic:
             return
         self.judged, promised = route.seq, route.entry.before - route.entry.predicted

@@ -51,7 +51,7 @@ from stqsh.storage.update_log.writer import write_batch
 from stqsh.units import parse_size
 
 _SPARSE, _FEW_IDS = 4, 1 << 16
-"""Growth is summed in an array over a range of ids if it has at most so many elements per id, or so many."""
+"""The maximum length of the array that sums growth: a multiple of the number of ids, or a constant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +264,7 @@ def batch_offset(home: SessionHome, number: int) -> Offset | None:
         return Offset()
     try:
         return Offset.from_json(json.loads(read_offset(checkpoint_blobs(home.path), number)))
-    except DamagedFileError:  # it is gone
+    except DamagedFileError:  # the file is missing
         return None
 
 

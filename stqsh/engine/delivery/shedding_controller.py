@@ -59,7 +59,7 @@ def warmup_after(before: Warmup, batch: WarmupBatch) -> Warmup:
 
 
 def ask_for_more(orders: Iterable[SheddingOrder]) -> bool:
-    """Return whether an order among these keeps more than the order before it.
+    """Return whether any of these orders lets regions or caches grow compared with the order before it.
 
     The first of them was in force before the others.
     """

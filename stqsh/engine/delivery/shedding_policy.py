@@ -1,8 +1,8 @@
 """Load shedding policy: compute the next order from settings, load and last order (SOLE section 6).
 
 It is a pure function of the settings, the load and the current order. The load may rise up to the budget.
-Beyond it shedding begins, and continues until the load is at the target, a share of the budget. Between
-the two the order stays as it is, so that it does not oscillate.
+Beyond it shedding begins, and continues until the load is at the target, a share of the budget. Between the
+two the order does not change, so that it does not oscillate.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CACHE_DOWN, CACHE_UP = 0.25, 0.1
 LEAST_AREA = 0.1
 """The minimum share of a region: a smaller one gives no useful answer, and would take long to grow back."""
 LEAST_GROWTH, MOST_GROWTH = 0.001, 1.25
-"""Growth of a region's area in one order: by at least this share, and at most by this factor."""
+"""Growth of the share of regions' areas in one order: at least this much in all, at most by this factor."""
 _NOTABLE = 0.02
 """The minimum change of `part` that is worth a new order."""
 _DIGITS, _LITTLE = 4, 1e-6

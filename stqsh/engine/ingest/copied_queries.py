@@ -46,7 +46,7 @@ def separated(
 
     Args:
         commands: the commands of the batch.
-        living: the queries that live before it.
+        living: the queries alive before the batch.
         begins: whether the copy begins.
     """
     dropped = {one.id for one in commands if isinstance(one, DropCommand)}

@@ -113,6 +113,8 @@ class StepChanges(NamedTuple):
             later: Rows = inside[steps[before[inside] - start] == steps[inside]]
             return later
 
+        # An object may report several times in a step. Follow the chain of previous rows until `before` is in
+        # an earlier step, then point `last` of each record at the end of its chain, by pointer jumping.
         again = in_step(last)
         last[before[again] - start] = again
         while len(again):

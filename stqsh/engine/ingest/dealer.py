@@ -225,6 +225,7 @@ class _DealtObjects:
         last = np.arange(len(rows))
         of_object = np.zeros(len(table), np.int64)
         of_object[obj[final]] = final
+        # All records of an object in the step go to the slot of its last valid one; stale ones to their own.
         last[~stale] = of_object[obj[~stale]]
         hashes = records.column("_hash").to_numpy()
         slots = deal_places(routing, Places(last, *coordinates(records, self._spec), hashes))[last]

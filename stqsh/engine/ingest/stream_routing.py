@@ -132,8 +132,8 @@ def releases(
 ) -> list[list[int]]:
     """Return the queries that each slot can forget after the batch because a routing is retired, by slot.
 
-    The records that this routing dealt are no longer kept, so the slot has none in the regions of these
-    queries.
+    The records that the retired routing dealt are no longer kept, so the slot has none in the regions of
+    these queries.
 
     Args:
         before: the routings in use in the batch.

@@ -228,7 +228,7 @@ def _copy_chunks(
         return
     yield from _to_all(task, stream.id, ChunkKind.COPY_BEGIN, Phase.COMMANDS, pack_json({}))
     if stream.needs_dealer:
-        return  # which holds the last records
+        return  # the dealer sends the last records
     files = _stream(task, stream.id)
     store = open_store_with(files, head.copies[stream.id])
     previous = previous_rows(store, files, stream.key, stream.time)[: head.copies[stream.id]]

@@ -201,7 +201,7 @@ class StqshReader(DataSourceStreamReader):
     def _await(self, seen: int | None, until: float) -> bool:
         """Wait until another check is worthwhile; return False if there is no work for a while.
 
-        `seen` is the log's version, if only a change of the log can bring work.
+        `seen` is the log's version, if only a change of the log can create work.
         """
         while time.monotonic() < until and not self._hold.exists():
             time.sleep(TUNING.idle_look_s)

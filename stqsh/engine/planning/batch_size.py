@@ -15,7 +15,7 @@ the first answer is quick. Bounds protect memory: records, their bytes in the re
 expected from those of the last batch.
 
 Streams that keep only significant objects are the exception: shedding orders are issued between two batches,
-so only batches of constant size make their replay repeatable.
+so a replay of them is repeated exactly only by batches of one size.
 """
 
 from __future__ import annotations
@@ -135,6 +135,7 @@ class BatchCost(NamedTuple):
         if not apart.any():
             return BatchCost(0.0, known, is_fitted=False)
         far = records[other] - records[one]
+        # All pairs are compared; there are few samples, because only some of each size are kept.
         slope = max(known, _weighted_median((took[other] - took[one]) / far, np.abs(far)))
         fixed = float(np.median(took - slope * records))
         fixed = max(0.0, min(fixed, float(np.min((took - work)[last]))))

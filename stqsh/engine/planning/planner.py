@@ -178,7 +178,7 @@ class Planner:
         return self._shared.publish(tasks, [table for table in tables if table not in head.unread])
 
     def committed(self, end: Offset) -> None:
-        """Let go of what was kept for the batches up to an offset, which are committed."""
+        """Release the data kept for the batches up to an offset, which are committed."""
         self.live.committed(end)
         self._shared.trim(end.live)
         self._attachments.keep([one for writer in self._summaries.values() for one in writer.attachments])
@@ -198,7 +198,7 @@ class Planner:
         }
 
     def _with_log(self, head: BatchHead, task: SourceTask) -> BatchHead:
-        """Return a batch's head with its part of the log, which is mostly empty.
+        """Return a batch's head with its part of the log, which is usually empty.
 
         Args:
             head: the head.

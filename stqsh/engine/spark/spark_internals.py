@@ -46,7 +46,7 @@ WORKER_MODULE = "pyspark.worker"
 """The module whose name Spark 4.3 passes to the Python daemon for the workers of data frames."""
 
 BATCH_PROPERTY = "streaming.sql.batchId"
-"""The local property in which Spark 4.3 tells tasks the number of their batch."""
+"""The local property in which Spark 4.3 passes tasks the number of their batch."""
 
 INTERNAL_CONFIGURATION = {
     # The module that Spark runs as `python -m MODULE pyspark.worker`, and that forks its workers.

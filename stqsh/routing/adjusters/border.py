@@ -25,7 +25,8 @@ def adjust(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
     owners = np.pad(table.owners, 1, constant_values=_NOWHERE)
     loads = slot_loads(table, load.cost)
     enough = limit * float(loads.mean())
-    # STAR first moves the cells with most load for their size. Moving a cell means moving its queries.
+    # STAR first moves the cells with most load for their size. The size of a cell is the number of its
+    # queries, which have to move.
     dense_first = np.argsort(-(load.cost / (1 + load.queries)), axis=None, kind="stable")
     for _ in range(side * table.slots):
         if loads.max() <= enough or not _give(owners, loads, load.cost, dense_first, enough):
@@ -48,6 +49,7 @@ def _give(
         enough: the load that suffices.
     """
     side, giver, moved = len(cost), int(loads.argmax()), False
+    # One ring: the border is computed once, so cells that the moves expose wait for the next call.
     own = owners[1:-1, 1:-1] == giver
     at_border = np.zeros_like(own)
     for row, column in _NEIGHBOURS:

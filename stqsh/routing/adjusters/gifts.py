@@ -65,6 +65,9 @@ def give(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
 class LeafTransfer:
     """The state of a transfer of leaves between slots.
 
+    A heap orders the giver's leaves. The first one goes to the cheapest slot if it fits there and is small
+    enough for the giver's excess; otherwise it is split, and its parts return to the heap.
+
     Attributes:
         cost, queries: the sums of both over cells that have a slot.
         parts_of: cuts a leaf that has several cells.
