@@ -3,12 +3,12 @@
 SSTD (section 4.1.2) splits a leaf by texts if queries for different words are about the same places. Its
 routers extend the children's keyword lists as they run, and so have to send each query to all children. Here
 a table keeps, for each such leaf, the terms that queries needed when it was made, and which of them are on
-the lists of children 1 to 3; the lists may overlap.
+the lists of children 1 to 3; lists may overlap.
 
 Only the terms of a record that the table keeps count. The record goes to a child whose list has all of them,
-to child 0 if no list does, and to any child if it has none; the hash of its key chooses among several
-children. A query that needs one of a set of terms, all kept by the table, goes to child 0 and to the children
-with one of them on their lists; any other query goes to all children.
+to child 0 if no list does, and to any child if the record has no such term; the hash of its key chooses among
+several children. A query that needs one of a set of terms, all kept by the table, goes to child 0 and to the
+children with one of them on their lists; any other query goes to all children.
 
 So a query finds its records: a record that satisfies it has one of its terms, and is on a child whose list
 has that term, or on child 0. Both routes depend only on the table and the record or query, so no two

@@ -75,7 +75,7 @@ class StreamSlice:
 class LiveSlice:
     """Messages of a live stream, and the keys whose records go to every slot.
 
-    `index` is the number of the slice among those of its stream, and `is_only` says that there is no other.
+    `index` is the number of the slice among those of its stream, and `is_only` is whether there is no other.
     `ahead` is the folder with the pieces of its messages, "" if they were not read ahead. `spool` is the
     folder of the stream's spool in which these messages are published, "" if workers see the spool itself.
     """
@@ -151,7 +151,7 @@ class SourceTask:
 
 
 class BatchSpan(NamedTuple):
-    """The two offsets that a batch is between.
+    """The two offsets at the beginning and the end of a batch.
 
     Attributes:
         first, last: the offsets.

@@ -25,7 +25,7 @@ def adjust(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
     owners = np.pad(table.owners, 1, constant_values=_NOWHERE)
     loads = slot_loads(table, load.cost)
     enough = limit * float(loads.mean())
-    # STAR first moves the cells with most load for their size. The size of a cell is the number of its
+    # STAR first moves the cells with most load for their size. Here the size of a cell is the number of its
     # queries, which have to move.
     dense_first = np.argsort(-(load.cost / (1 + load.queries)), axis=None, kind="stable")
     for _ in range(side * table.slots):
