@@ -75,7 +75,11 @@ def separated(
 
 
 def _remembering(command: RegisterCommand | QueryRows, ids: set[int], *, dwelling: bool) -> NDArray[np.bool_]:
-    """Return which queries of a command remember objects: those among some ids, and with DWELL or SYNC."""
+    """Return a mask of the queries of a command that remember objects, bool (n,).
+
+    These are the queries among some ids and, if `dwelling`, those with DWELL or of a kind that remembers
+    objects. Queries of a kind whose whole answer is sent again on resume never count.
+    """
     pattern = command.query if isinstance(command, RegisterCommand) else command.pattern
     found = _among(command, ids)
     kind = find_kind(pattern.kind)
