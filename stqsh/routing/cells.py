@@ -1,7 +1,7 @@
-"""Cells: the bounds of a stream, cut into equal squares of a fine grid.
+"""Cells: divide the bounds of a stream into a fine grid of equal cells.
 
 This is the virtual fine grid of Tornado (section 3.1) and the global grid of CheetahGIS (section IV). A place
-outside the bounds counts to the cell at the border.
+outside the bounds belongs to the nearest border cell.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Cells:
 
     Attributes:
         bounds: x1, y1, x2, y2 with x1 < x2 and y1 < y2.
-        side: cells a side, a power of two.
+        side: the number of cells per side, a power of two.
     """
 
     bounds: Bounds
@@ -45,8 +45,8 @@ class Cells:
             boxes: float64 (n, 4), x1, y1, x2, y2 each; may be infinite. A box with NaN touches all cells.
 
         Returns:
-            int64 (n, 4): first row, row after the last, first column, column after the last. The cell of
-            each place in a box, its border included, is among them.
+            int64 (n, 4): first row, row after the last, first column, column after the last. They include
+            the cell of each place in a box, its border included.
         """
         missing = np.isnan(boxes).any(axis=1, keepdims=True)
         if missing.any():
@@ -67,7 +67,7 @@ def z_order(side: int) -> NDArray[np.int64]:
         columns |= (along >> 2 * bit & 1) << bit
         rows |= (along >> 2 * bit + 1 & 1) << bit
     order = rows * side + columns
-    order.flags.writeable = False  # it is cached
+    order.flags.writeable = False  # the array is cached
     return order
 
 
@@ -77,7 +77,7 @@ def _indices(
     high: float | NDArray[np.float64],
     side: int,
 ) -> NDArray[np.int64]:
-    """Return the column (or row) of each coordinate, 0 .. side - 1; never falls where coordinates rise."""
-    with np.errstate(over="ignore"):  # what is infinitely far away is in a border cell
+    """Return the column (or row) of each coordinate, 0 .. side - 1, monotonic in the coordinate."""
+    with np.errstate(over="ignore"):  # infinite coordinates belong to border cells
         scaled = np.minimum(np.maximum((values - low) * (side / (high - low)), 0), side - 1)
     return scaled.astype(np.int64)

@@ -1,6 +1,6 @@
-"""The choice of a strategy: what each is expected to cost the slots, in time and in memory.
+"""Choose a strategy by the expected cost of each for the slots, in time and memory.
 
-Times are in records, as in `load`: what a slot spends on a record that no query asks about, 0.46 µs.
+Times are in records, as in `load`: the unit is a slot's time for a record without queries, 0.46 µs.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from stqsh.routing.table import RoutingTable
 from stqsh.routing.text_leaves import SoughtTerms
 
 HELD = 0.025
-"""The time for a query on a slot in a batch, whatever comes: 12 ns (300,000 of them)."""
+"""The fixed time per query on a slot in a batch: 12 ns (measured with 300,000 queries)."""
 DEALT = 0.02
-"""The time to find the slot of a record by its place instead of its key: 10 ns."""
+"""The extra time to find the slot of a record by its place instead of its key: 10 ns."""
 CROSSED = 1.0
-"""The time to deal a record of an object that may cross from slot to slot, 0.31 µs, and to copy it, 0.16."""
+"""The time to deal a record of an object that may cross between slots, 0.31 µs, and to copy it, 0.16 µs."""
 QUERY_BYTES = 250
-"""What a query takes on each slot, with its part of the index."""
+"""The memory of a query on each slot in bytes, with its part of the index."""
 
 _STEEP = 10.0
-"""How much dearer a strategy is for each time that its queries fill the room for them once more."""
+"""The relative surcharge on a strategy for each further time that its queries fill the room for them."""
 
 
 class Prediction(NamedTuple):
-    """What a strategy is expected to cost.
+    """The expected cost of a strategy.
 
     Attributes:
         strategy: its name.
         table: its table.
         ratio: the largest load of a slot divided by the mean.
-        copies: on how many slots a query is; 0 without queries.
-        makespan: the time of the slot that has most to do, in records.
+        copies: the mean number of slots per query; 0 without queries.
+        makespan: the time of the busiest slot, in records.
         memory: the bytes of all copies of queries.
     """
 
@@ -47,7 +47,7 @@ class Prediction(NamedTuple):
     memory: float
 
     def cost(self, room: float = float("inf")) -> float:
-        """Return the makespan, times more if all copies of queries take more bytes than there is room for."""
+        """Return the makespan, multiplied if all copies of queries take more bytes than there is room for."""
         return self.makespan * (1 + _STEEP * max(self.memory / room - 1, 0.0))
 
 
@@ -56,8 +56,8 @@ class AskedQueries(NamedTuple):
 
     Attributes:
         boxes: float64 (m, 4), their boxes.
-        sought: the terms that they need, if leaves may be split by texts.
-        is_moving: whether the stream's objects cross from slot to slot.
+        sought: the terms that the queries need, if leaves may be split by texts.
+        is_moving: whether the stream's objects cross between slots.
     """
 
     boxes: Floats
@@ -66,7 +66,7 @@ class AskedQueries(NamedTuple):
 
 
 def predict(table: RoutingTable, load: Load, asked: AskedQueries) -> Prediction:
-    """Return what a routing table is expected to cost under the load of a batch."""
+    """Predict the cost of a routing table under the load of a batch."""
     count = len(asked.boxes)
     on_slots = table.slots_touching(asked.boxes, asked.sought).sum(axis=0)
     loads = slot_loads(table, load.cost) + HELD * on_slots
@@ -80,10 +80,10 @@ def predict(table: RoutingTable, load: Load, asked: AskedQueries) -> Prediction:
 
 
 def predictions(load: Load, slots: int, asked: AskedQueries) -> list[Prediction]:
-    """Return what each strategy is expected to cost under the load of a batch."""
+    """Predict the cost of each strategy under the load of a batch."""
     return [predict(lay(load, slots), load, asked) for lay in STRATEGIES.values()]
 
 
 def chosen(found: Sequence[Prediction], room: float = float("inf")) -> Prediction:
-    """Return the strategy that costs least, where copies of queries may take `room` bytes."""
+    """Return the cheapest strategy, if copies of queries may take `room` bytes."""
     return min(found, key=lambda one: one.cost(room))

@@ -1,6 +1,6 @@
-"""The routing of an event stream before its first REPARTITION: a grid, by a sample of the records.
+"""The routing of an event stream before its first REPARTITION: a grid balanced by a sample of the records.
 
-A replay has such a sample beforehand. The result depends only on bounds, sample and the number of slots, so
+A replay has such a sample in advance. The result depends only on bounds, sample and the number of slots, so
 it is the same in every process.
 """
 
@@ -16,20 +16,20 @@ from stqsh.routing.strategies import grid_table
 from stqsh.routing.table import RoutingTable
 
 SIDE = 256
-"""Cells a side."""
+"""The number of cells per side."""
 
 _QUERY_SHARE, _REACH = 0.5, 2
-"""What queries are expected to cost, as a multiple of what records do, and how far they reach, in cells.
+"""The expected cost of queries, as a multiple of the cost of records, and their reach in cells.
 
-On 8 slots the dearest then costs at most 1.23 times the least possible without queries, instead of 1.21, and
+On 8 slots the most expensive then costs at most 1.23 times the optimum without queries, instead of 1.21, and
 1.64 instead of 2.4 with queries around the records (by the model of `choice`, four maps).
 """
 
 _COARSE_SIDE = 64
-"""Cells a side of grids that older versions began with."""
+"""The number of cells per side of older versions' initial grids."""
 
 _EMPTY_SHARE = 0.1
-"""Cells of those without a record in the sample together weigh as much as this share of the sample."""
+"""The total weight of cells without a record in the sample in these grids, as a share of the sample."""
 
 Sample = tuple[tuple[float, float], ...]
 """Places, (x, y) each."""
@@ -37,9 +37,9 @@ Sample = tuple[tuple[float, float], ...]
 
 @lru_cache(maxsize=64)
 def sampled_grid(bounds: Bounds, sample: Sample, slots: int) -> RoutingTable:
-    """Return a grid over bounds that deals a sample's places evenly, and queries if they are where these are.
+    """Return a grid over bounds that deals a sample's places evenly, and queries if they are at these places.
 
-    Tasks ask for it in each batch, and it takes some milliseconds to make.
+    It is cached, because tasks need it in each batch and computing it takes some milliseconds.
     """
     x, y = np.array(sample, np.float64).reshape(-1, 2).T
     load = Load.of(Cells(bounds, SIDE), x, y, np.empty((0, 4)))
@@ -48,9 +48,9 @@ def sampled_grid(bounds: Bounds, sample: Sample, slots: int) -> RoutingTable:
 
 @lru_cache(maxsize=64)
 def coarse_grid(bounds: Bounds, sample: Sample, slots: int) -> RoutingTable:
-    """Return the grid that older versions began with, for sessions that they made.
+    """Return the initial grid of older versions, for sessions that these created.
 
-    Its cells are larger, and a cell with most of the records is on one slot.
+    Its cells are larger, and a cell with most of the records is on a single slot.
     """
     cells, places = Cells(bounds, _COARSE_SIDE), np.array(sample, np.float64).reshape(-1, 2)
     counts = np.bincount(cells.of_places(places[:, 0], places[:, 1]), minlength=_COARSE_SIDE**2)

@@ -1,4 +1,4 @@
-"""The load of a stream by cell, and of its slots under a routing."""
+"""The load of a stream by cell, and of slots under a routing."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from stqsh.routing.text_splits import TextSample
 
 RECORD, PAIR = 1.0, 0.05
-"""The cost of a record, and of a record and a query over its cell: c1 and c2 of STAR (section 6)."""
+"""The cost of a record, and of a record paired with a query over its cell: c1 and c2 of STAR (section 6)."""
 _BLUR = 32
-"""Changes of cells are averaged over a square of two times the side of all cells divided by this."""
+"""Changes of cells are averaged over a square whose side is twice the grid's side divided by this."""
 
 
 @dataclass(frozen=True, eq=False)
 class Load:
-    """What a stream brought lately, by cell; float64 (side, side) each.
+    """The recent input of a stream, by cell; float64 (side, side) each.
 
     Attributes:
         cells: the cells.
-        records: how many records came there.
-        queries: how many continuous queries touch it.
-        texts: the terms of records and queries, where leaves may be split by texts.
+        records: the number of records in each cell.
+        queries: the number of continuous queries that touch each cell.
+        texts: the terms of records and queries, if leaves may be split by texts.
     """
 
     cells: Cells
@@ -55,11 +55,11 @@ class Load:
         return RECORD * self.records + PAIR * self.records * self.queries
 
     def ahead(self, before: Load, share: float) -> Load:
-        """Return the load as it will be if records go on moving as they have since an earlier load.
+        """Extrapolate the load, assuming that records continue to move as since an earlier load.
 
         Args:
-            before: the earlier load, by the same cells.
-            share: for how long, as a multiple of the time since then.
+            before: the earlier load, over the same cells.
+            share: the time to extrapolate, as a multiple of the time since then.
         """
         earlier = float(before.records.sum())
         if not earlier:
@@ -69,13 +69,13 @@ class Load:
         return replace(self, records=np.maximum(self.records + share * moved, 0.0))
 
     def with_likely_queries(self, cost: float, reach: int) -> Load:
-        """Return the load if queries, of which none is known yet, are where the records are.
+        """Return the load with assumed queries at the places of records, while no query is known.
 
-        The queries of all four papers are. Records count for more where there are many around.
+        The queries of all four papers are there. Records weigh more if many others are near.
 
         Args:
-            cost: what queries are to cost, as a multiple of what records do.
-            reach: how far around a cell records are counted, in cells.
+            cost: the cost of queries, as a multiple of the cost of records.
+            reach: the distance around a cell within which records count, in cells.
         """
         around = _averaged(self.records, reach)
         pairs = float((self.records * around).sum())
@@ -85,7 +85,7 @@ class Load:
 
 
 def _averaged(values: Floats, reach: int) -> Floats:
-    """Return the mean around each cell, over all cells up to some cells away, float64 (side, side)."""
+    """Return the mean around each cell, over all cells within `reach` cells, float64 (side, side)."""
     sums = np.pad(values, reach, mode="edge").cumsum(axis=0).cumsum(axis=1)
     sums, across = np.pad(sums, ((1, 0), (1, 0))), 2 * reach + 1
     total = sums[across:, across:] - sums[:-across, across:] - sums[across:, :-across]
@@ -94,11 +94,11 @@ def _averaged(values: Floats, reach: int) -> Floats:
 
 
 class Balance(NamedTuple):
-    """How evenly load is spread over slots.
+    """Measures of how evenly load is spread over slots.
 
     Attributes:
         ratio: the largest load divided by the mean; 1 is even.
-        spread: the largest divided by the smallest (SSTD definition 4); infinite if a slot has none.
+        spread: the largest load divided by the smallest (SSTD definition 4); infinite if a slot has none.
         variance: CheetahGIS's imbalance degree (section V-D2), divided by the square of the mean.
     """
 
@@ -118,12 +118,12 @@ def balance_of(loads: Floats) -> Balance:
 
 
 def slot_loads(table: RoutingTable, cost: Floats) -> Floats:
-    """Return the load of each slot, float64 (slots,); leaves that are dealt by hash load all evenly."""
+    """Return the load of each slot, float64 (slots,); leaves dealt by hash load all slots evenly."""
     return _by_slot(table, leaf_costs(table, cost))
 
 
 def slot_records(table: RoutingTable, records: Floats) -> Floats:
-    """Return how many of the records of cells each slot gets, float64 (slots,)."""
+    """Return the number of records of each slot, float64 (slots,), from the records of cells."""
     shares = None if table.texts is None else table.texts.records
     return _by_slot(table, _by_leaf(table, records, shares))
 
@@ -131,7 +131,7 @@ def slot_records(table: RoutingTable, records: Floats) -> Floats:
 def leaf_costs(table: RoutingTable, values: Floats) -> Floats:
     """Return the sum of a value of cells over each leaf, float64 (leaves,).
 
-    A leaf that is split by texts leaves it to its children, by their shares of the cost.
+    The sum of a leaf that is split by texts is divided among its children by their shares of the cost.
     """
     return _by_leaf(table, values, None if table.texts is None else table.texts.cost)
 

@@ -1,4 +1,4 @@
-"""Neighbour-based routing: the leaves of a tiling that boxes touch (Tornado section 3.1, algorithm 1)."""
+"""Neighbour-based routing: find the leaves of a tiling that boxes touch (Tornado section 3.1, alg. 1)."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ Integers = NDArray[np.int64]
 def touched_leaves(
     leaf: NDArray[np.int32], leaves: NDArray[np.int16], spans: Integers
 ) -> Iterator[tuple[Integers, Integers]]:
-    """Yield positions of spans and leaves that they touch, each pair once.
+    """Yield pairs of positions: a span and a leaf that it touches, each pair once.
 
-    From the first cell of a span one goes to the cells behind the right and the upper border of the leaf that
-    has it, and so on. That looks at a leaf at most once from its left and once from below, however many
-    cells it has, and finds all leaves of any tiling by rectangles. It is done for all spans at once.
+    Start at the first cell of a span, and continue at the cells beyond the right and the upper border of its
+    leaf, and so on. This visits a leaf at most once from its left and once from below, however many cells it
+    has, and finds all leaves of any tiling by rectangles. All spans advance together.
 
-    A leaf is found from the one that has the cell to the left of its own lowest and leftmost cell in the
-    span, if that one begins in the same row of the span, and otherwise from the one that has the cell below.
-    So each leaf but the first is found exactly once, and nobody has to note which ones were.
+    A leaf is found from the leaf with the cell to the left of its own lowest and leftmost cell in the span,
+    if that leaf begins in the same row of the span, and otherwise from the leaf with the cell below. So each
+    leaf except the first is found exactly once, without recording visited leaves.
 
     Args:
         leaf: (side, side), the leaf of the cell in that row and column.
@@ -46,7 +46,7 @@ def touched_leaves(
         over = leaf[row_above, column_above]
         first_column = left[at[upwards]]
         starts_there = np.maximum(first_column, begins_column[over]) == column_above
-        # Column -1 is that of the last cell in the row: of no use, and left out by the first condition.
+        # Column -1 wraps to the last cell of the row: invalid, and excluded by the first condition.
         before = leaf[row_above, column_above - 1]
         has_left = (column_above > first_column) & (begins_row[before] == row_above)
         from_below = starts_there & ~has_left

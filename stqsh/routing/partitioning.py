@@ -1,4 +1,4 @@
-"""Partitioning: deal weights evenly, cut rectangles of cells, and give sets to the slots that hold them."""
+"""Partitioning: deal weights evenly, cut rectangles of cells, and assign sets to slots."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stqsh.routing.table import HASHED
 Integers = NDArray[np.int64]
 
 _CLOSE = 1e-6
-"""How near `cut_in_runs` comes to the least possible weight of the heaviest run, as a share."""
+"""The relative error of `cut_in_runs` from the minimum weight of the heaviest run."""
 
 
 class CellBlock(NamedTuple):
@@ -30,17 +30,17 @@ class CellBlock(NamedTuple):
 
     @property
     def height(self) -> int:
-        """How many rows it has."""
+        """The number of rows."""
         return self.high - self.low
 
     @property
     def width(self) -> int:
-        """How many columns it has."""
+        """The number of columns."""
         return self.right - self.left
 
     @property
     def area(self) -> int:
-        """How many cells it has."""
+        """The number of cells."""
         return self.height * self.width
 
     def quarters(self) -> list[CellBlock]:
@@ -54,10 +54,10 @@ class CellBlock(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A rectangle in two.
+    """A rectangle cut in two.
 
     Attributes:
-        cost: the cost of the dearer half; of parts of other shares, what it would be in proportion.
+        cost: the cost of the more expensive half; for other shares, scaled in proportion.
         first: the part with the lower rows or columns.
         second: the other part.
     """
@@ -69,7 +69,7 @@ class Cut(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PrefixSums:
-    """The sums of a value over all rectangles of cells, as Tornado uses them (section 4.3).
+    """Prefix sums of a value, for O(1) sums over any rectangle of cells (Tornado section 4.3).
 
     Attributes:
         below: float64 (side + 1, side + 1), the sum of the cells below a row and left of a column.
@@ -79,7 +79,7 @@ class PrefixSums:
 
     @staticmethod
     def of(values: Floats) -> PrefixSums:
-        """Add up the value of each cell, float64 (side, side)."""
+        """Compute the prefix sums of the values of cells, float64 (side, side)."""
         return PrefixSums(np.pad(values.cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0))))
 
     def total(self, within: CellBlock) -> float:
@@ -89,9 +89,9 @@ class PrefixSums:
         return float(below[high, right] - below[low, right] - below[high, left] + below[low, left])
 
     def cut_rows(self, within: CellBlock, share: float = 0.5) -> Cut | None:
-        """Cut a rectangle between two rows such that the dearer part costs least; None for a single row.
+        """Cut a rectangle between two rows to minimize the cost of the dearer part; None for a single row.
 
-        The first part is to have a share of the cost; each part counts by what it costs more than its share.
+        The first part should get `share` of the cost; each part is measured relative to its share.
         """
         low, high, left, right = within
         if high - low < 2:
@@ -108,7 +108,7 @@ class PrefixSums:
         return self._parts(CellBlock(low, high, left, at), CellBlock(low, high, at, right), share)
 
     def best_cut(self, within: CellBlock, share: float = 0.5) -> Cut | None:
-        """Return the best of all cuts (Tornado section 4.1), of equal ones that of the longer side.
+        """Return the best of all cuts (Tornado section 4.1); of equally good ones the cut of the longer side.
 
         A single cell has none.
         """
@@ -118,7 +118,7 @@ class PrefixSums:
         return min((cut for cut in cuts if cut is not None), key=lambda cut: cut.cost, default=None)
 
     def halves(self, within: CellBlock) -> list[CellBlock]:
-        """Return the two parts of the best cut into equal ones; a single cell remains as it is."""
+        """Return the two parts of the best cut into halves; a single cell is returned whole."""
         cut = self.best_cut(within)
         return [within] if cut is None else [cut.first, cut.second]
 
@@ -128,9 +128,9 @@ class PrefixSums:
 
 
 def _even_cut(running: Floats, share: float) -> int:
-    """Return after how many lines to cut; running sums of lines, float64 (lines + 1,), at least two lines.
+    """Return the number of lines before the cut, from running sums, float64 (lines + 1,), of at least two.
 
-    Of cuts that are equally good, such as those in empty space, it is the one nearest to the share.
+    Of equally good cuts, such as those in empty space, return the one nearest to the share.
     """
     first = running[1:-1] - running[0]
     dearer = np.maximum(first / share, (running[-1] - running[0] - first) / (1 - share))
@@ -140,7 +140,7 @@ def _even_cut(running: Floats, share: float) -> int:
 
 
 def painted(rectangles: Sequence[CellBlock], side: int) -> NDArray[np.int32]:
-    """Return the number of the rectangle that each cell is in: int32 (side, side); they tile the cells."""
+    """Return the number of each cell's rectangle: int32 (side, side); the rectangles tile the cells."""
     found = np.zeros((side, side), np.int32)
     for number, (low, high, left, right) in enumerate(rectangles):
         found[low:high, left:right] = number
@@ -148,7 +148,11 @@ def painted(rectangles: Sequence[CellBlock], side: int) -> NDArray[np.int32]:
 
 
 def maximal_squares(values: Integers, costs: Floats, most: float) -> NDArray[np.int32]:
-    """Return the least quadtree whose leaves have one value each and, but for single cells, a bounded cost.
+    """Return the smallest quadtree whose leaves have one value each and, except single cells, a bounded cost.
+
+    Along the Z curve each node of the quadtree is a run of 4^k cells. From the bottom up, a node is uniform
+    if its four children are uniform with one value and its cost is within the bound. The leaves are the
+    largest uniform nodes. Time is O(n log n).
 
     Args:
         values: int64 (n,), along the Z curve over a square of cells; n is a power of four.
@@ -172,11 +176,14 @@ def maximal_squares(values: Integers, costs: Floats, most: float) -> NDArray[np.
 
 
 def cut_in_runs(weights: Floats, parts: int) -> Integers:
-    """Cut a sequence into runs: the heaviest is as light as can be, the others are about equal.
+    """Cut a sequence into runs: minimize the heaviest run, and make the others about equal.
+
+    Bisection finds the minimum weight of the heaviest run. Each cut is then placed as near to its even
+    position as that weight allows for the runs before it and after it.
 
     Args:
         weights: float64 (n,), not negative. If all are 0, each counts the same.
-        parts: the number of runs, at least 1; some are empty where weights are few.
+        parts: the number of runs, at least 1; some are empty if there are few weights.
 
     Returns:
         int64 (n,), the run of each weight, which never falls.
@@ -187,7 +194,7 @@ def cut_in_runs(weights: Floats, parts: int) -> Integers:
     most = _least_heaviest(ends, float(weights.max(initial=0.0)), parts)
     earliest = [
         len(weights)
-    ]  # the cut after which the remaining runs still hold the rest, the last one first
+    ]  # the earliest cuts after which the remaining runs can hold the rest, last cut first
     for _ in range(parts - 1):
         earliest.append(bisect_left(ends, ends[earliest[-1]] - most))
     cuts = [0]
@@ -199,7 +206,7 @@ def cut_in_runs(weights: Floats, parts: int) -> Integers:
 
 
 def _least_heaviest(ends: list[float], heaviest: float, parts: int) -> float:
-    """Return the least weight of the heaviest of some runs, by bisection; ends are running sums from 0."""
+    """Return the minimum weight of the heaviest run, by bisection; ends are running sums from 0."""
     low, high = max(ends[-1] / parts, heaviest), ends[-1] / parts + heaviest
     while high - low > _CLOSE * high:
         middle = (low + high) / 2
@@ -208,7 +215,7 @@ def _least_heaviest(ends: list[float], heaviest: float, parts: int) -> float:
 
 
 def _fits(ends: list[float], most: float, parts: int) -> bool:
-    """Return whether all weights fit into some runs of at most a weight."""
+    """Return whether all weights fit into `parts` runs of weight at most `most`."""
     at = 0
     for _ in range(parts):
         at = bisect_right(ends, ends[at] + most) - 1
@@ -216,13 +223,17 @@ def _fits(ends: list[float], most: float, parts: int) -> bool:
 
 
 def _nearest(ends: list[float], wanted: float) -> int:
-    """Return the position of the number nearest to one; `ends` never fall."""
+    """Return the position of the number nearest to `wanted`; `ends` are ascending."""
     at = min(bisect_left(ends, wanted), len(ends) - 1)
     return at - 1 if at and wanted - ends[at - 1] < ends[at] - wanted else at
 
 
 def karmarkar_karp(weights: Floats, parts: int) -> Integers:
     """Deal weights to sets of about equal sums by Karmarkar and Karp's differencing (SSTD section 4.1.2).
+
+    The heap holds partial solutions: `parts` sums in falling order, less the smallest one. The two with the
+    largest spread are merged, the largest sum of one with the smallest of the other. Time is O(n (log n +
+    parts log parts)). `heads` has a representative weight of each set.
 
     Args:
         weights: float64 (n,), not negative.
@@ -231,7 +242,7 @@ def karmarkar_karp(weights: Floats, parts: int) -> Integers:
     Returns:
         int64 (n,), the set of each weight, 0 .. parts - 1. The same weights always give the same sets.
     """
-    into = np.arange(len(weights))  # a weight that stands for this one, too
+    into = np.arange(len(weights))  # a weight whose set this one shares
     heap = [
         (-weight, number, np.append(weight, np.zeros(parts - 1)), np.append(number, np.full(parts - 1, -1)))
         for number, weight in enumerate(weights.tolist())
@@ -254,7 +265,7 @@ def karmarkar_karp(weights: Floats, parts: int) -> Integers:
 
 
 def _ends_of(into: Integers) -> Integers:
-    """Return where chains of numbers end, int64 (n,); a number at the end of a chain points to itself."""
+    """Return the end of each number's chain, int64 (n,); the end of a chain points to itself."""
     while True:
         further = into[into]
         if (further == into).all():
@@ -263,22 +274,23 @@ def _ends_of(into: Integers) -> Integers:
 
 
 def slots_of_sets(sets: Integers, slot: NDArray[np.int16], weights: Floats, slots: int) -> NDArray[np.int16]:
-    """Return the slot of each set such that the least weight changes slots (SSTD section 5.2).
+    """Return the assignment of sets to slots that moves the least weight (SSTD section 5.2).
 
     Args:
         sets: int64 (n,), the set of each item, 0 .. slots - 1.
-        slot: int16 (n,), the slot where each item is; what is HASHED changes slots in any case.
+        slot: int16 (n,), the current slot of each item; HASHED items move in any case.
         weights: float64 (n,), the weight of each item. If all are 0, each counts the same.
         slots: the number of sets and of slots.
 
     Returns:
         int16 (slots,), a permutation.
     """
-    # Engines import this module, and few ever move sets: scipy.optimize takes them 0.2 s.
+    # Imported here because every engine imports this module, few move sets, and scipy.optimize takes 0.2 s.
     from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]
 
     if not weights.any():
         weights = np.ones(len(weights))
+    # Maximizing the weight that stays is an assignment problem between sets and slots.
     placed = slot != HASHED
     kept = np.bincount(sets[placed] * slots + slot[placed], weights[placed], slots * slots)
     _, found = linear_sum_assignment(kept.reshape(slots, slots), maximize=True)

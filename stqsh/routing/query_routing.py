@@ -1,4 +1,4 @@
-"""Routing of queries: slots get those whose regions touch their cells."""
+"""Routing of queries: send each slot the queries whose regions touch its cells."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ from stqsh.spec.stream import StreamSpec
 
 Box = tuple[float, float, float, float]
 MemberBoxes = dict[str | None, Box]
-"""The boxes of an area's members by their names; an area without members has one, without a name."""
+"""The boxes of an area's members by name; an area without members has one box under the name None."""
 EVERYWHERE: Box = (-np.inf, -np.inf, np.inf, np.inf)
 _CORNERS, _CIRCLE = ("x1", "y1", "x2", "y2"), ("x", "y", "radius")
 
 
 class QueryRouting:
-    """Which slots queries concern.
+    """Computes the slots that queries concern.
 
     Args:
         slots: the number of slots.
-        tables: returns the routing tables of a stream by id, over at most a number of slots: those by which
-            records that are kept were dealt, and the one in force. There is none while the stream is being
-            read.
+        tables: returns the routing tables of a stream by id, over at most a number of slots: those that dealt
+            kept records, and the one in force. There is none while the stream is being prepared.
         area: returns the boxes of an area's members by its id.
     """
 
@@ -47,7 +46,7 @@ class QueryRouting:
     def slots_of(
         self, stream: StreamSpec, new: Sequence[RegisterCommand | QueryRows]
     ) -> list[NDArray[np.bool_]]:
-        """Return which slots the queries of each command concern: bool (queries, slots)."""
+        """Return the slots that the queries of each command concern: bool (queries, slots)."""
         if not new:
             return []
         boxes = [self.boxes(stream, command) for command in new]
@@ -64,7 +63,7 @@ class QueryRouting:
         return sought_terms(new, stream)
 
     def boxes(self, stream: StreamSpec, command: RegisterCommand | QueryRows) -> NDArray[np.float64]:
-        """Return a box around the region of each query, float64 (n, 4); infinite ones may be everywhere."""
+        """Return a box around the region of each query, float64 (n, 4); infinite if it may be anywhere."""
         if isinstance(command, RegisterCommand):
             return np.array([self.box(command.query.region, stream.planar)])
         region, count = command.pattern.region, len(command.ids)
@@ -80,20 +79,20 @@ class QueryRouting:
         return _circle_boxes(x, y, radius, planar=stream.planar)
 
     def looks_at_terms(self, stream: int) -> bool:
-        """Return whether some table of a stream splits records by their terms."""
+        """Return whether any table of a stream splits records by their terms."""
         return any(table.texts is not None for table in self._tables(stream))
 
     def slots_touching(
         self, stream: int, boxes: NDArray[np.float64], sought: SoughtTerms | None = None
     ) -> NDArray[np.bool_]:
-        """Return which slots queries concern: bool (queries, slots).
+        """Return the slots that queries concern: bool (queries, slots).
 
-        Infinite boxes concern all, which so need not learn of them.
+        Infinite boxes concern all slots, so these never need to add such queries later.
 
         Args:
             stream: their stream.
             boxes: the boxes of their regions, float64 (queries, 4).
-            sought: the terms that they need; None if any record may satisfy them.
+            sought: the terms that the queries need; None if any record may satisfy them.
         """
         tables = self._tables(stream)
         touched = np.isinf(boxes).all(axis=1, keepdims=True) | np.zeros((1, self.slots), np.bool_)
@@ -104,7 +103,7 @@ class QueryRouting:
         return touched
 
     def box(self, region: Region, planar: bool) -> Box:
-        """Return a box around a stationary region; nearest neighbours may be everywhere."""
+        """Return a box around a stationary region; infinite for nearest neighbours, which may be anywhere."""
         match region:
             case RectangleSpec():
                 return region.box
@@ -129,7 +128,7 @@ class QueryRouting:
 
 
 def member_boxes(geometry: pa.RecordBatch) -> MemberBoxes:
-    """Return the boxes of an area's members, of its geometry [member, wkb]."""
+    """Return the boxes of an area's members from its geometry [member, wkb]."""
     members: list[str | None] = geometry.column("member").to_pylist()
     wkb = geometry.column("wkb").to_numpy(zero_copy_only=False)
     boxes = shapely.bounds(shapely.from_wkb(wkb)).tolist()

@@ -1,7 +1,7 @@
-"""What records must contain to be of use to slots: the words that their queries need.
+"""The words that records must contain to be useful to slots: those that the slots' queries need.
 
-Tornado's textual summaries (section 3.1): a router has for each evaluator a set with one keyword of each of
-its queries. An object that shares none of them satisfies no query there.
+In Tornado's textual summaries (section 3.1) a router has for each evaluator a set with one keyword of each of
+its queries. An object with none of these keywords satisfies no query there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NewQuery: TypeAlias = "RegisterCommand | QueryRows"
 FOR_EVER = np.iinfo(np.int64).max
 """The last step of a query without FOR."""
 _ROOM, _SPARSE = 1 << 10, 2
-"""The least room of a set of terms, and how many times as much room it has as terms."""
+"""The minimum capacity of a set of terms, and its capacity as a multiple of its terms."""
 _MARK = re.compile("\0([0-9]+)\0")
 
 
@@ -44,9 +44,9 @@ class NeededTerms(NamedTuple):
     Attributes:
         query: the query's id, int64.
         box: a box around its region, float64 (n, 4).
-        until: the last step in which it lives, int64.
+        until: the last step in which it is alive, int64.
         term: the hash of the term, uint64.
-        is_open: whether records without any term may satisfy the query, which has one row then.
+        is_open: whether records without any term may satisfy the query, which then has a single row.
     """
 
     query: NDArray[np.int64]
@@ -62,7 +62,7 @@ class NeededTerms(NamedTuple):
         until: NDArray[np.int64],
         stream: StreamSpec,
     ) -> NeededTerms:
-        """Return what some queries need.
+        """Return the terms that some queries need.
 
         Args:
             queries: the queries, (n,) together.
@@ -80,7 +80,7 @@ class NeededTerms(NamedTuple):
 
     @property
     def sought(self) -> SoughtTerms:
-        """What each row needs, as if it were a query of its own."""
+        """The needs of each row, as if it were a separate query."""
         return SoughtTerms(np.cumsum(np.append(0, ~self.is_open)), self.term[~self.is_open])
 
     def those(self, rows: NDArray[np.bool_] | slice) -> NeededTerms:
@@ -114,11 +114,11 @@ class TermSet:
 
 
 class SlotTerms(NamedTuple):
-    """What makes records of use to each slot; a single entry is for all slots.
+    """The records that are useful to each slot; a single entry applies to all slots.
 
     Attributes:
         is_open: whether each slot needs all records.
-        terms: of which terms it needs records.
+        terms: the terms of which each slot needs records.
     """
 
     is_open: list[bool]
@@ -126,15 +126,15 @@ class SlotTerms(NamedTuple):
 
     @staticmethod
     def of_nothing(slots: int) -> SlotTerms:
-        """Return what slots without queries need."""
+        """Return the needs of slots without queries."""
         return SlotTerms([False] * slots, [TermSet() for _ in range(slots)])
 
     def add(self, new: NeededTerms, table: RoutingTable | None) -> None:
-        """Add what new queries need to the slots that know them.
+        """Add the needs of new queries to the slots that know these queries.
 
         Args:
             new: the queries.
-            table: the routing by which slots know of queries; None if all slots know all, and have one entry.
+            table: the routing of queries to slots; None if all slots know all queries and share one entry.
         """
         everyone = np.ones((len(new.query), 1), np.bool_)
         touched = everyone if table is None else table.slots_touching(new.box, new.sought)
@@ -143,11 +143,11 @@ class SlotTerms(NamedTuple):
             self.terms[slot].add(new.term[mine & ~new.is_open])
 
     def needs_all(self, slot: int) -> bool:
-        """Return whether a slot may have use for any record."""
+        """Return whether a slot may need any record."""
         return self.is_open[self._entry(slot)]
 
     def are_useful(self, slot: int, texts: pa.Array[Any]) -> NDArray[np.bool_]:
-        """Return whether a slot that does not need all may have use for records with texts, bool (n,)."""
+        """Return which records a slot may need by their texts, bool (n,), if it does not need all."""
         known = self.terms[self._entry(slot)]
         return have_any_term(texts, known.table) if known.count else np.zeros(len(texts), np.bool_)
 
@@ -156,18 +156,18 @@ class SlotTerms(NamedTuple):
 
 
 def sought_terms(queries: Sequence[NewQuery], stream: StreamSpec) -> SoughtTerms:
-    """Return the terms of which records need one to satisfy each of some queries of a stream."""
+    """Return for each of some queries the terms of which a record must have one to satisfy it."""
     count, words = _words_of(queries, stream)
     return SoughtTerms(np.cumsum(np.append(0, count)), hash_keys(words))
 
 
 def sought_words(words: Sequence[str]) -> SoughtTerms:
-    """Return the terms of one query, by its words."""
+    """Return the terms of one query from its words."""
     return SoughtTerms(np.array([0, len(words)]), hash_keys(pa.array(words, pa.string())))
 
 
 def _words_of(queries: Sequence[NewQuery], stream: StreamSpec) -> tuple[NDArray[np.int64], pa.StringArray]:
-    """Return the words that queries need as `needed_words` does; none if any record may satisfy a query."""
+    """Return the words that queries need, like `needed_words`; none if any record may satisfy a query."""
     column = text_column(stream)
     parts = keyword_parts([spec_of(one) for one in queries], column)
     phrases: list[Any] = [pa.array([], pa.string())]
@@ -182,11 +182,11 @@ def _words_of(queries: Sequence[NewQuery], stream: StreamSpec) -> tuple[NDArray[
 def _phrases(queries: NewQuery, column: str | None, shared: str) -> Any:
     """Return the phrase of each query, a string array (n,).
 
-    Those that differ among queries of a template are found by marks in their places.
+    Phrases that differ among queries of a template are located by marks inserted in their places.
 
     Args:
         queries: a query, or those of a template.
-        column: the column that they search.
+        column: the column that the queries search.
         shared: the phrase of the query, or of the template's pattern; "" if it needs no words.
     """
     if isinstance(queries, RegisterCommand):
@@ -197,7 +197,7 @@ def _phrases(queries: NewQuery, column: str | None, shared: str) -> Any:
     if not own or not shared:
         return pa.repeat(shared, len(queries.ids))
     if b"\\u0000" in msgspec.json.encode(pattern):
-        return pa.repeat("", len(queries.ids))  # what could be taken for a mark
+        return pa.repeat("", len(queries.ids))  # could be mistaken for a mark
     marks = [f"\0{number}\0" for number in range(len(own))]
     marked = msgspec.convert(filled(pattern, [path for path, _ in own], marks), SlotQuery)
     pieces: list[Any] = _MARK.split(keyword_parts([marked], column)[0].phrase)

@@ -1,7 +1,7 @@
-"""Strategies: how the cells of a stream are laid out in leaves and dealt to slots, by the load of each cell.
+"""Strategies: group the cells of a stream into leaves and deal these to slots, by the load of each cell.
 
-Space cannot split a cell that alone is too dear for a slot: all strategies deal its records by hash. A
-qttree may split it by texts.
+A spatial split cannot divide a cell that alone is too expensive for a slot: all strategies deal its records
+by hash. A qttree may split it by texts.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from stqsh.routing.text_leaves import CHILDREN, TextLeaves
 from stqsh.routing.text_splits import TextSample, TextSplit, text_leaves_of
 
 Strategy = Callable[[Load, int], RoutingTable]
-"""Makes a routing table from the load of cells and the number of slots."""
+"""Computes a routing table from the load of cells and the number of slots."""
 
 LIMIT = 1.25
-"""The most that a cell, or a slot of a quadtree, may cost, as a multiple of a slot's fair share."""
+"""The maximum cost of a cell, or of a slot of a quadtree, as a multiple of a slot's fair share."""
 
 _EMPTY_SHARE = 0.1
-"""What all empty cells of a grid weigh together, as a share of the cost of the others."""
+"""The total weight of all empty cells of a grid, as a share of the cost of the others."""
 
 LEAVES_A_SLOT = 8
-"""Leaves of a qttree for each slot: 64 for 8 workers in SSTD's experiments."""
+"""Leaves of a qttree per slot: SSTD's experiments have 64 for 8 workers."""
 
 _MOST_LEAVES_A_SLOT = 64
 
 _CHILD_SHARE = 1.0
-"""The most that a child of a square that is split by texts may cost, as a share of a slot's fair share."""
+"""The maximum cost of a child of a square that is split by texts, as a share of a slot's fair share."""
 
 _UNEVEN = range(-4, 5)
-"""By how many slots a part of a rectangle may differ from half of them."""
+"""The deviations from half of the slots that are tried for the first part of a cut, in slots."""
 
 
 def object_table(load: Load, slots: int) -> RoutingTable:
@@ -71,9 +71,9 @@ def grid_table(load: Load, slots: int) -> RoutingTable:
 def agrid_table(load: Load, slots: int) -> RoutingTable:
     """Cut the plane into a rectangle for each slot, of about equal cost: Tornado's A-Grid (section 4.1).
 
-    Tornado cuts the dearest rectangle in two until there are enough. How even that is depends on the number
-    of slots. Rectangles that are cut in proportion to the slots that they are for are better, or worse, and
-    the better of the two is taken.
+    Tornado cuts the most expensive rectangle in two until there are enough. The balance then depends on the
+    number of slots. Cutting rectangles in proportion to their numbers of slots may be better or worse, so the
+    better of the two results is used.
     """
     hot = hot_cells(load.cost, slots)
     sums, side = PrefixSums.of(_cost_to_deal(load.cost, hot)), load.cells.side
@@ -84,7 +84,7 @@ def agrid_table(load: Load, slots: int) -> RoutingTable:
 
 
 def _dearest_first(sums: PrefixSums, whole: CellBlock, count: int) -> list[CellBlock]:
-    """Cut the dearest rectangle in two until there is a number of them, or only single cells are left."""
+    """Cut the most expensive rectangle in two until there are `count`, or only single cells are left."""
     final: list[CellBlock] = []
     heap = [(0.0, 0, whole)]
     while heap and len(heap) + len(final) < count:
@@ -99,9 +99,9 @@ def _dearest_first(sums: PrefixSums, whole: CellBlock, count: int) -> list[CellB
 
 
 def _in_proportion(sums: PrefixSums, within: CellBlock, count: int) -> list[CellBlock]:
-    """Cut a rectangle into a number of them, each part in proportion to how many it becomes.
+    """Cut a rectangle into `count` recursively; the cost of each part is in proportion to its count.
 
-    There are fewer if it has fewer cells.
+    The result is shorter if the rectangle has fewer cells.
     """
     firsts = {min(max(count // 2 + more, 1), count - 1) for more in _UNEVEN} if count > 1 else set()
     cuts = [(cut, first) for first in sorted(firsts) if (cut := sums.best_cut(within, first / count))]
@@ -112,7 +112,7 @@ def _in_proportion(sums: PrefixSums, within: CellBlock, count: int) -> list[Cell
 
 
 def quadtree_table(load: Load, slots: int) -> RoutingTable:
-    """Split the dearest square and deal squares in depth-first runs until slots balance (STAR section 6)."""
+    """Split the costliest square and deal squares in depth-first runs until slots balance (STAR sec. 6)."""
     hot = hot_cells(load.cost, slots)
     sums, wanted = PrefixSums.of(_cost_to_deal(load.cost, hot)), slots
     dealt_by_hash = load.cost[hot].sum() / slots
@@ -127,10 +127,10 @@ def quadtree_table(load: Load, slots: int) -> RoutingTable:
 
 
 def qttree_table(load: Load, slots: int) -> RoutingTable:
-    """Split the dearest square and deal squares to sets of equal cost (SSTD section 4.1).
+    """Split the most expensive square repeatedly, and deal squares to sets of equal cost (SSTD section 4.1).
 
-    Where the load has texts, squares are split by these where that costs less, and so are single cells that
-    would be dealt by hash. Children are not split again as in SSTD, so none of them may be too dear.
+    If the load has texts, squares are split by these where that costs less, and so are single cells that
+    would be dealt by hash. Unlike in SSTD children are not split again, so none of them may be too expensive.
     """
     hot = hot_cells(load.cost, slots)
     splits = {} if load.texts is None else _splits_of_hot_cells(load, load.texts, hot, slots)
@@ -160,7 +160,7 @@ def qttree_table(load: Load, slots: int) -> RoutingTable:
 def _splits_of_hot_cells(
     load: Load, texts: TextSample, hot: NDArray[np.bool_], slots: int
 ) -> dict[CellBlock, TextSplit]:
-    """Split hot cells by texts, those whose children each cost no more than a slot may."""
+    """Split hot cells by texts, if each child costs no more than a slot may."""
     found: dict[CellBlock, TextSplit] = {}
     most = LIMIT * float(load.cost.sum()) / slots
     for row, column in np.argwhere(hot).tolist():
@@ -178,13 +178,13 @@ STRATEGIES: dict[str, Strategy] = {
     "quadtree": quadtree_table,
     "qttree": qttree_table,
 }
-"""Strategies by name; the tables that they make have that name, too."""
+"""Strategies by name, which is also the name in their tables."""
 
 
 def hot_cells(cost: Floats, slots: int) -> NDArray[np.bool_]:
-    """Return the cells whose cost alone makes a slot too dear: bool (side, side).
+    """Return the cells whose cost alone makes a slot too expensive: bool (side, side).
 
-    A cell that is dealt by hash loads all slots evenly, and leaves less room on the slot of the next one.
+    A cell that is dealt by hash loads all slots evenly, and so reduces the room for the next hot cell.
 
     Args:
         cost: float64 (side, side). If all are 0, each cell counts the same.
@@ -209,13 +209,13 @@ def table_of_rectangles(
     slot: NDArray[np.integer],
     hashed: NDArray[np.bool_],
 ) -> RoutingTable:
-    """Make a table whose leaves are rectangles, without the cells that are dealt by hash.
+    """Return a table whose leaves are rectangles, without the cells that are dealt by hash.
 
     Args:
         strategy: its strategy.
         cells: its cells.
         slots: the number of slots.
-        rectangles: the leaves, which tile the cells. One that has only cells dealt by hash is left out.
+        rectangles: the leaves, which tile the cells. A leaf with only cells dealt by hash is left out.
         slot: the slot of each rectangle.
         hashed: bool (side, side), the cells that are leaves of their own, dealt by hash.
     """
@@ -227,7 +227,7 @@ def table_of_rectangles(
 
 
 def relaid(table: RoutingTable, rectangles: Sequence[CellBlock], slot: NDArray[np.integer]) -> RoutingTable:
-    """Return a table with other leaves in place of those that have a slot; the others stay.
+    """Return a table with new leaves in place of those that have a slot; other leaves stay.
 
     Args:
         table: the table.
@@ -242,12 +242,12 @@ def relaid(table: RoutingTable, rectangles: Sequence[CellBlock], slot: NDArray[n
 
 
 def _with_children(table: RoutingTable, texts: TextLeaves | None, slot: NDArray[np.integer]) -> RoutingTable:
-    """Return a table with the children of its leaves that are split by texts; `slot` has their slots."""
+    """Return a table with the children of its leaves that are split by texts; `slot` holds their slots."""
     return replace(table, slot=np.append(table.slot, slot.astype(np.int16)), texts=texts)
 
 
 def boxes_of_leaves(table: RoutingTable) -> list[CellBlock]:
-    """Return the least rectangle around each leaf that has cells, as all but children have."""
+    """Return the bounding rectangle of each leaf with cells: all leaves except children."""
     leaves, side = table.leaf.ravel(), table.cells.side
     rows, columns = np.divmod(np.arange(side * side), side)
     low, left = np.full((2, table.laid), side)
@@ -271,9 +271,9 @@ def _split_squares(
     wanted: int,
     is_by_texts: Callable[[CellBlock], bool] = lambda _: False,
 ) -> list[CellBlock]:
-    """Return a number of squares, or up to two more, along the Z curve.
+    """Return the given number of squares, or up to two more, along the Z curve.
 
-    Those around hot cells are split first, down to the hot cells alone, and then always the dearest one. A
+    Squares around hot cells are split first, down to the hot cells, and then always the most expensive one. A
     square that is split by texts instead counts as its children.
     """
     side, children = len(hot), 0

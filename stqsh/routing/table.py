@@ -1,11 +1,11 @@
-"""The routing table of a stream: cells belong to leaves, and leaves to slots.
+"""The routing table of a stream: map cells to leaves, and leaves to slots.
 
-All strategies make such a table. A leaf is a set of cells: one cell of a grid (CheetahGIS section V-B), a
+All strategies produce such a table. A leaf is a set of cells: one cell of a grid (CheetahGIS section V-B), a
 rectangle (Tornado section 3.1) or a square of a quadtree (STAR section 6, SSTD section 4.1). It belongs to
-one slot, or its records are dealt to all slots of the stream by the hashes of their keys. The latter is
-our own: it splits what space cannot, such as a single place with most of the records. A stream that is routed
-by object has one such leaf. A leaf of an event stream may also be split by texts, in children that are leaves
-without cells (SSTD section 4.1, see `text_leaves`).
+one slot, or its records are dealt to all slots of the stream by the hashes of their keys. The latter is an
+addition to the papers: it splits load that space cannot, such as a single place with most of the records. A
+stream routed by object has one such leaf. A leaf of an event stream may also be split by texts into children,
+which are leaves without cells (SSTD section 4.1, see `text_leaves`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from stqsh.routing.text_leaves import CHILDREN, SoughtTerms, TextLeaves, TextTer
 HASHED = -1
 """The slot of a leaf whose records are dealt to all slots by the hashes of their keys."""
 TEXT = -2
-"""The slot of the first leaf that is split by texts; that of the next one is less by one, and so on."""
+"""The slot value of the first leaf that is split by texts; each further one has the next lower value."""
 
 _FEW_BOXES = 8
-"""The most boxes whose cells are looked at one box at a time."""
+"""The maximum number of boxes whose cells are checked one box at a time."""
 _EVERYWHERE: Bounds = (0.0, 0.0, 1.0, 1.0)
 
 
@@ -49,16 +49,16 @@ def slots_of(hashes: NDArray[np.uint64], slots: int) -> NDArray[np.int32]:
 
 @dataclass(frozen=True, eq=False)
 class RoutingTable:
-    """Which slot gets which records of a stream, and which slots get a query.
+    """The mapping of a stream's records and queries to slots.
 
     Attributes:
-        strategy: the strategy that made it, as REPARTITION names it.
+        strategy: the strategy that made it, by its name in REPARTITION.
         cells: the cells.
         leaf: int32 (side, side), the leaf of the cell in that row (y) and column (x).
-        slot: int16 (leaves,), the slot of each leaf, or HASHED, or, if it is split by texts, TEXT less its
-            number among such leaves. The last ones are their children, CHILDREN of each.
+        slot: int16 (leaves,), the slot of each leaf, or HASHED, or, if it is split by texts, TEXT minus its
+            number among such leaves. The last leaves are their children, CHILDREN per split leaf.
         slots: the number of the stream's slots, 0 .. slots - 1.
-        texts: the lists of the leaves that are split by texts; None without any.
+        texts: the term lists of the leaves that are split by texts; None without any.
     """
 
     strategy: str
@@ -76,12 +76,12 @@ class RoutingTable:
 
     @cached_property
     def owners(self) -> NDArray[np.int16]:
-        """The slot of each cell, or of its leaf what `slot` has: int16 (side, side)."""
+        """The `slot` value of each cell's leaf: int16 (side, side)."""
         return self.slot[self.leaf]
 
     @property
     def laid(self) -> int:
-        """How many leaves have cells: all but the children of those that are split by texts."""
+        """The number of leaves with cells: all except the children of leaves split by texts."""
         return len(self.slot) - (0 if self.texts is None else CHILDREN * len(self.texts))
 
     @property
@@ -92,7 +92,7 @@ class RoutingTable:
 
     @property
     def is_hashed(self) -> bool:
-        """Whether all records are dealt by the hashes of their keys, wherever they are."""
+        """Whether all records are dealt by the hashes of their keys, regardless of location."""
         return bool((self.slot == HASHED).all())
 
     def slots_of(
@@ -107,7 +107,7 @@ class RoutingTable:
         Args:
             x, y: their places, float64 (n,), not NaN.
             hashes: the hashes of their keys, uint64 (n,).
-            texts: their texts, a string array (n,); looked at only if leaves are split by texts.
+            texts: their texts, a string array (n,); used only if leaves are split by texts.
         """
         if self.is_hashed:
             return slots_of(hashes, self.slots)
@@ -145,12 +145,12 @@ class RoutingTable:
     ) -> NDArray[np.bool_]:
         """Return the slots that queries concern, bool (n, slots).
 
-        The slot of each record in a query's box, its border included, is among them, if the record may
-        satisfy it.
+        They include the slot of each record in a query's box, its border included, if the record may satisfy
+        the query.
 
         Args:
             boxes: the boxes of their regions, float64 (n, 4), see `Cells.of_boxes`.
-            sought: the terms of which records need one; None if any may satisfy each query.
+            sought: the terms of which records need one; None if any record may satisfy each query.
         """
         touched = np.zeros((len(boxes), self.slots), np.bool_)
         if len(boxes):
@@ -158,7 +158,7 @@ class RoutingTable:
         return touched
 
     def over(self, slots: int) -> RoutingTable:
-        """Return the same table over at most a number of slots; with more, some share one."""
+        """Return the same table over at most `slots` slots; if it has more, several are mapped to one."""
         if self.slots <= slots:
             return self
         return replace(self, slot=np.where(self.slot < 0, self.slot, self.slot % slots), slots=slots)
@@ -168,11 +168,11 @@ class RoutingTable:
         return replace(self, slot=slot.astype(np.int16))
 
     def packages_to(self, other: RoutingTable) -> int:
-        """Return how many packages another table makes of the cells that change owners.
+        """Count the packages of cells that change owners under another table.
 
-        A package has the cells that one slot hands over to another (CheetahGIS section V-D). Cells that are
-        dealt by hash count as those of one more slot, unless the number of slots changes: then all slots hand
-        over. So do cells that are split by texts.
+        A package is the cells that one slot hands over to another (CheetahGIS section V-D). Cells that are
+        dealt by hash count as those of an extra slot, unless the number of slots changes: then all slots hand
+        over. The same applies to cells that are split by texts.
         """
         x, y = other.cells.centres()
         old, new = self.owners.ravel()[self.cells.of_places(x, y)], other.owners.ravel()
@@ -185,7 +185,7 @@ class RoutingTable:
 
 
 class _SlotCover:
-    """Which owners of a table's cells have cells in spans, which are rows of `Cells.of_boxes`."""
+    """Finds the owners of a table's cells in spans, which are rows of `Cells.of_boxes`."""
 
     def __init__(self, table: RoutingTable) -> None:
         self._table = table
@@ -205,7 +205,7 @@ class _SlotCover:
             _mark(touched, at[~split], owners[~split])
 
     def _touching(self, spans: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int16]]]:
-        """Yield the positions of spans and an owner of cells in each, (n,) each."""
+        """Yield positions of spans and an owner of cells in each, (n,) each."""
         leaves = self._leaf_boxes
         if len(leaves):
             for at, found in touched_leaves(self._table.leaf, leaves, spans):
@@ -228,7 +228,10 @@ class _SlotCover:
         return found
 
     def _by_sums(self, spans: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], int]]:
-        """Yield which spans touch the cells of each owner, as positions, and the owner."""
+        """Yield for each owner the positions of the spans that touch its cells, and the owner.
+
+        Prefix sums count an owner's cells in a span in O(1): one pass over the spans for each owner.
+        """
         low, high, left, right = spans.T
         for owner, sums in self._sums():
             held = sums[high, right] - sums[low, right] - sums[high, left] + sums[low, left] > 0
@@ -238,7 +241,7 @@ class _SlotCover:
     def _leaf_boxes(self) -> NDArray[np.int16]:
         """The rows and columns of each leaf as in `Cells.of_boxes`, (leaves, 4).
 
-        It has no rows if some leaf is not a rectangle, or there are about as many leaves as cells.
+        It is empty if some leaf is not a rectangle, or there are about as many leaves as cells.
         """
         side, count = self._table.cells.side, self._table.laid
         none = np.empty((0, 4), np.int16)
@@ -257,7 +260,7 @@ class _SlotCover:
         return boxes if np.array_equal(sizes, cells_of) else none
 
     def _sums(self) -> Iterator[tuple[int, NDArray[np.int32]]]:
-        """Yield each owner, and how many of its cells are below a row and left of a column.
+        """Yield each owner with the prefix sums of its cells: the number below a row and left of a column.
 
         The latter is int32 (side + 1, side + 1).
         """

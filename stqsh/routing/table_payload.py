@@ -1,7 +1,7 @@
 """Routing tables as payloads of the control log.
 
-A table that has leaves split by texts says what it is under another name: versions of stqsh that know no such
-leaves then fail to read it, and do not deal records by it in another way.
+A table with leaves split by texts stores its metadata under another name, so that versions of stqsh without
+such leaves fail to read it, instead of dealing records differently.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PLAIN, _SPLIT, _LISTS = b"table", b"table split by texts", b"lists"
 
 
 class _About(Struct):
-    """What a payload says of a table besides its cells; `slot` is None if leaves are single cells."""
+    """The metadata of a table in a payload; `slot` is None if leaves are single cells."""
 
     strategy: str
     bounds: Bounds
@@ -34,7 +34,7 @@ class _About(Struct):
 def pack_table(table: RoutingTable) -> bytes:
     """Return a table as a payload.
 
-    It has runs of cells along the Z curve: of one leaf each, or of one slot if leaves are single cells.
+    It stores runs of cells along the Z curve: of one leaf each, or of one slot if leaves are single cells.
     """
     by_cell, along = _leaves_are_cells(table), z_order(table.cells.side)
     values = (table.slot if by_cell else table.leaf).ravel()[along]
@@ -71,13 +71,13 @@ def unpack_table(payload: bytes) -> RoutingTable:
 
 
 def _leaves_are_cells(table: RoutingTable) -> bool:
-    """Return whether each cell is a leaf, and has the number of its leaf."""
+    """Return whether each cell is a leaf with the cell's number."""
     leaf = table.leaf
     return leaf.size == len(table.slot) and bool((leaf.ravel() == np.arange(leaf.size)).all())
 
 
 def _pack_lists(texts: TextLeaves) -> bytes:
-    """Return the lists of leaves that are split by texts: a row for each term; metadata has the shares."""
+    """Return the lists of leaves that are split by texts: a row per term, with the shares as metadata."""
     rows: dict[str, NDArray[Any]] = {
         "leaf": np.repeat(np.arange(len(texts), dtype=np.int32), np.diff(texts.start)),
         "term": texts.term,

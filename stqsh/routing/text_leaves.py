@@ -1,18 +1,18 @@
 """TEXT leaves: leaves of a routing table that deal records to four children by the terms of their texts.
 
-SSTD (section 4.1.2) splits a leaf by texts where queries for other words are about the same places. Its
-routers extend the children's keyword lists as they go, and so have to send each query to all children. Here
+SSTD (section 4.1.2) splits a leaf by texts if queries for different words are about the same places. Its
+routers extend the children's keyword lists as they run, and so have to send each query to all children. Here
 a table keeps, for each such leaf, the terms that queries needed when it was made, and which of them are on
-the lists of children 1 to 3; the lists may overlap.
+the lists of children 1 to 3; lists may overlap.
 
-Of the terms of a record only those count that the table keeps. The record goes to a child whose list has all
-of them, to child 0 if no list does, and to any child if there are none; among several by the hash of its
-key. A query of which a record needs one of some terms, all of which the table keeps, goes to child 0 and to
-the children that have one of them on their lists; any other query goes to all children.
+Only the terms of a record that the table keeps count. The record goes to a child whose list has all of them,
+to child 0 if no list does, and to any child if the record has no such term; the hash of its key chooses among
+several children. A query that needs one of a set of terms, all kept by the table, goes to child 0 and to the
+children with one of them on their lists; any other query goes to all children.
 
 So a query finds its records: a record that satisfies it has one of its terms, and is on a child whose list
-has that term or on child 0. Both follow from the table and the record, or the query, alone: no two processes
-can differ.
+has that term, or on child 0. Both routes depend only on the table and the record or query, so no two
+processes can differ.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ CHILDREN = 4
 _EVERY, _FIRST = (1 << CHILDREN) - 1, 1
 """All children, and child 0, as bits."""
 _NO_TERM = np.uint64(2**64 - 1)
-"""At the end of all terms, for those that no leaf keeps; a term may well have this hash, too."""
+"""The sentinel at the end of all terms, for terms that no leaf keeps; a real term may have this hash, too."""
 _CHOICES = 12
-"""How many values of a hash choose a child: a multiple of 1, 2, 3 and 4, so that they choose evenly."""
+"""The number of hash values that choose a child: a multiple of 1, 2, 3 and 4, for an even choice."""
 _CHOSEN = np.array(
     [
         [among[choice % len(among)] for choice in range(_CHOICES)]
@@ -45,14 +45,15 @@ _CHOSEN = np.array(
         if (among := [child for child in range(CHILDREN) if bits >> child & 1])
     ]
 )
-"""Which of some children, as bits less 1, a hash chooses."""
+"""The child that a hash chooses from a set of children, indexed by the set's bits minus 1."""
 
 
 class SoughtTerms(NamedTuple):
-    """The terms of which a record needs one to satisfy each of some queries.
+    """For each of some queries, the terms of which a record needs one to satisfy it.
 
     Attributes:
-        start: int64 (queries + 1,), where the terms of each begin; any record may satisfy one without terms.
+        start: int64 (queries + 1,), the start of each query's terms; any record may satisfy a query without
+            terms.
         term: the hashes of the terms, uint64, by `hash_keys`.
     """
 
@@ -60,7 +61,7 @@ class SoughtTerms(NamedTuple):
     term: Hashes
 
     def those(self, queries: Integers) -> SoughtTerms:
-        """Return what some of the queries need."""
+        """Return the needs of some of the queries."""
         count = np.diff(self.start)[queries]
         ends = np.cumsum(count)
         at = np.arange(count.sum()) + np.repeat(self.start[queries] - ends + count, count)
@@ -72,7 +73,7 @@ class TextTerms(NamedTuple):
 
     Attributes:
         row: int64 (n,), the record of each term, ascending.
-        code: int64 (n,), which term it is.
+        code: int64 (n,), the code of the term.
         term: uint64 (m,), the hash of each term by its code.
     """
 
@@ -97,7 +98,7 @@ class TextTerms(NamedTuple):
         return TextTerms(self.row[chosen], number[self.code[chosen]], self.term[is_there])
 
     def those(self, rows: Integers) -> TextTerms:
-        """Return the terms of some of the records, which are numbered from 0; rows ascend."""
+        """Return the terms of some of the records, renumbered from 0; rows are ascending."""
         number = np.full(int(max(self.row.max(initial=-1), rows.max(initial=-1))) + 1, -1)
         number[rows] = np.arange(len(rows))
         row = number[self.row]
@@ -109,12 +110,12 @@ class TextLeaves:
     """The lists of TEXT leaves.
 
     Attributes:
-        start: int64 (leaves + 1,), where the terms of each leaf begin.
+        start: int64 (leaves + 1,), the start of each leaf's terms.
         term: uint64 (terms,), the hashes of terms, ascending within each leaf.
-        lists: uint8 (terms,), on which lists each term is, as bits 1 .. CHILDREN - 1.
-        records: float64 (leaves, CHILDREN), the share of a leaf's records that each child got when that was
+        lists: uint8 (terms,), the lists with each term, as bits 1 .. CHILDREN - 1.
+        records: float64 (leaves, CHILDREN), the share of a leaf's records that each child got when it was
             last measured.
-        cost: the same of the leaf's cost.
+        cost: the same for the leaf's cost.
     """
 
     start: Integers
@@ -125,7 +126,7 @@ class TextLeaves:
 
     @staticmethod
     def of(leaves: Sequence[tuple[Hashes, NDArray[np.uint8]]]) -> TextLeaves:
-        """Make leaves of the terms of each, ascending, and their lists; all children have equal shares."""
+        """Make leaves from the ascending terms of each and their lists; all children get equal shares."""
         start = np.cumsum([0, *(len(term) for term, _ in leaves)])
         term = np.concatenate([np.empty(0, np.uint64), *(term for term, _ in leaves)])
         lists = np.concatenate([np.empty(0, np.uint8), *(some for _, some in leaves)])
@@ -136,7 +137,7 @@ class TextLeaves:
         return len(self.start) - 1
 
     def children_of_records(self, leaf: Integers, hashes: Hashes, terms: TextTerms) -> Integers:
-        """Return the child to which each record goes, int64 (n,).
+        """Return the child of each record, int64 (n,).
 
         Args:
             leaf: int64 (n,), the TEXT leaf of each.
@@ -157,12 +158,12 @@ class TextLeaves:
     def children_of_queries(
         self, leaf: Integers, query: Integers, sought: SoughtTerms | None
     ) -> NDArray[np.bool_]:
-        """Return the children of a leaf that a query goes to, bool (n, CHILDREN).
+        """Return the children of a leaf to which a query goes, bool (n, CHILDREN).
 
         Args:
             leaf: int64 (n,), the TEXT leaf of each pair.
             query: int64 (n,), the query.
-            sought: what queries need; None if any record may satisfy each.
+            sought: the terms that queries need; None if any record may satisfy each.
         """
         children = np.full(len(leaf), _EVERY)
         if sought is None:
@@ -175,7 +176,7 @@ class TextLeaves:
         return _among(children)
 
     def _listed(self, leaf: Integers, terms: Hashes, code: Integers) -> NDArray[np.uint8]:
-        """Return on which lists of a leaf a term is, as bits, and child 0; 0 if the leaf lacks it: (n,).
+        """Return the lists of a leaf with a term, as bits, plus child 0; 0 if the leaf lacks it: (n,).
 
         Args:
             leaf: int64 (n,).
@@ -190,9 +191,9 @@ class TextLeaves:
 
     @cached_property
     def _lists(self) -> tuple[Hashes, NDArray[np.uint8]]:
-        """The terms of all leaves, ascending, and the lists as `_listed` has them, uint8 (leaves, terms).
+        """The terms of all leaves, ascending, and the lists in the form of `_listed`, uint8 (leaves, terms).
 
-        The last term is one that no leaf keeps.
+        The last term is a sentinel that no leaf keeps.
         """
         known = np.append(np.unique(self.term), _NO_TERM)
         lists = np.zeros((len(self), len(known)), np.uint8)
@@ -202,5 +203,5 @@ class TextLeaves:
 
 
 def _among(children: Integers) -> NDArray[np.bool_]:
-    """Return which children are among those of each row of bits, bool (n, CHILDREN)."""
+    """Expand each row of bits to a mask of children, bool (n, CHILDREN)."""
     return (children[:, None] >> np.arange(CHILDREN) & 1).astype(np.bool_)

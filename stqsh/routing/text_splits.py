@@ -1,8 +1,8 @@
-"""Textual splits: the lists of TEXT leaves, made from recent records, and what they bring (SSTD, 4.1.2).
+"""Textual splits: build the lists of TEXT leaves from recent records, and estimate the gain (SSTD, 4.1.2).
 
 SSTD assigns each object to the child whose workload grows least, and puts its keywords on the list of that
-child. Here half of the records grow the lists. The others tell what the split costs, for records whose terms
-are on no common list go to child 0, which gets all queries.
+child. Here half of the records grow the lists. The other half measures the cost of the split, because records
+whose terms are not on one common list go to child 0, which gets all queries.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from stqsh.routing.table import TEXT, RoutingTable
 from stqsh.routing.text_leaves import CHILDREN, Hashes, Integers, SoughtTerms, TextLeaves, TextTerms
 
 SIMILAR = 0.5
-"""Queries are alike in the quarters of a square from this share of them in each on: SSTD's epsilon."""
+"""The quarters of a square have alike queries if each has at least this share of them: SSTD's epsilon."""
 
 _MOST_TERMS = 1 << 14
-"""The most terms that a leaf keeps, those that most queries ask for: others are asked of all children."""
+"""The maximum number of terms of a leaf, the most queried ones; queries for others go to all children."""
 _LEAST_RECORDS = 400
-"""A leaf with fewer recent records is not split: their terms say too little about those to come."""
+"""A leaf with fewer recent records is not split, because their terms predict too little."""
 _WORTH_IT = 0.75
-"""The most that a split may cost, as a share of what quarters cost: splitting texts into terms costs, too."""
+"""The maximum cost of a split, as a share of the quarters' cost: splitting texts into terms costs, too."""
 
 
 class TextSplit(NamedTuple):
@@ -39,7 +39,7 @@ class TextSplit(NamedTuple):
         term: the terms that it keeps, uint64 (terms,), ascending.
         lists: the lists that each is on, uint8 (terms,).
         records: the share of the records that each child gets, float64 (CHILDREN,).
-        cost: the same of the cost.
+        cost: the same for the cost.
     """
 
     term: Hashes
@@ -49,7 +49,7 @@ class TextSplit(NamedTuple):
 
 
 def text_leaves_of(splits: Sequence[TextSplit]) -> TextLeaves | None:
-    """Return leaves that are split so; None without any."""
+    """Return the TEXT leaves for splits; None without any."""
     if not splits:
         return None
     shares = (np.array([split.records for split in splits]), np.array([split.cost for split in splits]))
@@ -58,7 +58,7 @@ def text_leaves_of(splits: Sequence[TextSplit]) -> TextLeaves | None:
 
 
 class _Part(NamedTuple):
-    """What a sample has in some cells: terms of records, their keys' hashes, and what queries need."""
+    """The part of a sample in some cells: terms of records, their keys' hashes, and the needs of queries."""
 
     hashes: Hashes
     terms: TextTerms
@@ -66,11 +66,11 @@ class _Part(NamedTuple):
 
     @property
     def everyone(self) -> int:
-        """How many queries there are."""
+        """The number of queries."""
         return len(self.sought.start) - 1
 
     def kept(self) -> tuple[Hashes, Floats]:
-        """Return the terms that queries need, ascending, and how many queries need each."""
+        """Return the terms that queries need, ascending, and the number of queries that need each."""
         term, asked = np.unique(self.sought.term, return_counts=True)
         if len(term) > _MOST_TERMS:
             most = np.sort(np.argsort(-asked, kind="stable")[:_MOST_TERMS])
@@ -78,7 +78,7 @@ class _Part(NamedTuple):
         return term, asked.astype(np.float64)
 
     def weights(self, term: Hashes, asked: Floats) -> Floats:
-        """Return what each record costs a slot, by the queries that need its terms, float64 (records,)."""
+        """Return each record's cost for a slot, by the queries that need its terms, float64 (records,)."""
         at = np.minimum(np.searchsorted(term, self.terms.term), max(len(term) - 1, 0))
         matching = np.where(term[at] == self.terms.term, asked[at], 0.0) if len(term) else np.zeros(len(at))
         free = np.count_nonzero(np.diff(self.sought.start) == 0)
@@ -95,8 +95,8 @@ class TextSample:
         cells: the cells.
         cell: int64 (records,), the cell of each record.
         terms: their terms.
-        spans: int64 (queries, 4), the cells that each query touches, as `Cells.of_boxes` has them.
-        sought: the terms that they need.
+        spans: int64 (queries, 4), the cells that each query touches, in the form of `Cells.of_boxes`.
+        sought: the terms that the queries need.
     """
 
     cells: Cells
@@ -106,9 +106,9 @@ class TextSample:
     sought: SoughtTerms
 
     def split(self, block: CellBlock) -> TextSplit | None:
-        """Split a square by texts where that costs clearly less than its quarters do; None otherwise.
+        """Split a square by texts if that costs clearly less than its quarters; return None otherwise.
 
-        Costs are those of SSTD's equation 2: each query over a leaf looks at each of its records.
+        Costs follow SSTD's equation 2: each query over a leaf is compared with each of its records.
         """
         rows = self._rows(block)
         if len(rows) < _LEAST_RECORDS:
@@ -125,7 +125,7 @@ class TextSample:
         return TextSplit(*found, *_shares(texts, 0, others))
 
     def measured(self, table: RoutingTable) -> RoutingTable:
-        """Return a table of these cells with the present shares of the children of its TEXT leaves."""
+        """Return a table of these cells with current shares of the children of its TEXT leaves."""
         if table.texts is None:
             return table
         texts, owners = table.texts, table.owners.ravel()
@@ -164,7 +164,7 @@ class TextSample:
         return in_quarters > SIMILAR * 4 * everyone
 
     def _cost_of_quarters(self, block: CellBlock, rows: Integers) -> float:
-        """Return what some of the records in a square cost if it is cut in quarters; a cell cannot be."""
+        """Return the cost of some of a square's records if it is cut into quarters; a cell cannot be cut."""
         row, column = np.divmod(self.cell[rows], self.cells.side)
         total = 0.0
         for low, high, left, right in block.quarters() if block.area > 1 else [block]:
@@ -175,7 +175,7 @@ class TextSample:
 
 
 def _split(part: _Part) -> tuple[Hashes, NDArray[np.uint8]]:
-    """Return the terms that a leaf keeps, and the lists that they are on."""
+    """Return the terms that a leaf keeps, and their lists."""
     from stqsh.core.kernels.jit import frozen  # numba: only when needed
     from stqsh.core.kernels.text.keyword_lists import grow_lists
 
@@ -189,7 +189,7 @@ def _split(part: _Part) -> tuple[Hashes, NDArray[np.uint8]]:
 
 
 def _dealt(texts: TextLeaves, leaf: int, part: _Part) -> tuple[Floats, Floats]:
-    """Return how many records and queries each child of a leaf gets, float64 (CHILDREN,) each."""
+    """Count the records and queries of each child of a leaf, float64 (CHILDREN,) each."""
     at = np.full(len(part.hashes), leaf)
     records = np.bincount(texts.children_of_records(at, part.hashes, part.terms), minlength=CHILDREN)
     everyone = np.arange(part.everyone)
@@ -198,9 +198,9 @@ def _dealt(texts: TextLeaves, leaf: int, part: _Part) -> tuple[Floats, Floats]:
 
 
 def _shares(texts: TextLeaves, leaf: int, part: _Part) -> tuple[Floats, Floats]:
-    """Return the shares of the records and of the cost that the children of a leaf get; there are records.
+    """Return the children's shares of a leaf's records and cost; there must be records.
 
-    A slot looks for the words of queries in records, so here a query costs only for the records with one.
+    A slot searches records for the words of queries, so here a query costs only for records with such a word.
     """
     at = np.full(len(part.hashes), leaf)
     child, weights = texts.children_of_records(at, part.hashes, part.terms), part.weights(*part.kept())

@@ -1,4 +1,4 @@
-"""Aggregates of a query: its groups, its measures, and what it shows of them (language.md section 7).
+"""Aggregates of a query: its groups, its measures, and its output columns (language.md section 7).
 
 The expressions of `select`, `having` and `order` read the columns of a group: `g0`, `g1`, … are the values of
 its groups, `m0`, `m1`, … those of its measures.
@@ -14,7 +14,7 @@ from stqsh.spec.expression import ColumnExpr, Expr, compared_with_now
 
 MeasureFunction: TypeAlias = Literal["count", "distinct", "sum", "avg", "min", "max", "topk"]
 OutputType: TypeAlias = str
-"""The type of a column that an aggregate shows: as of a stream's column, or TOPK, terms with their counts."""
+"""The type of an aggregate's output column: a stream's column type, or TOPK, terms with their counts."""
 
 
 class GroupColumn(msgspec.Struct, frozen=True, array_like=True):
@@ -63,7 +63,7 @@ class GroupOutput(msgspec.Struct, frozen=True, array_like=True):
 
 
 class GroupOrder(msgspec.Struct, frozen=True, array_like=True):
-    """An expression of ORDER BY over a group's columns; NULLs come last unless they are to come first."""
+    """An expression of ORDER BY over a group's columns; NULLs come last unless NULLS FIRST is given."""
 
     value: Expr
     is_descending: bool
@@ -71,15 +71,15 @@ class GroupOrder(msgspec.Struct, frozen=True, array_like=True):
 
 
 class AggregateSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a query computes of its members; a query without groups has one group, which always exists.
+    """The aggregation of a query's members; a query without GROUP BY has one group, which always exists.
 
     Attributes:
-        over: whether the members are those of a region, or the nearest neighbours.
+        over: the kind of members: those of a region, or the nearest neighbours.
         sync_us: the duration between refreshes, µs; None to follow every step.
         window_us: the age of the oldest record that counts at a refresh, µs; None for all.
-        each_step: whether groups may change though no member does, since their expressions read NOW or the
-            distance from a moving object: without SYNC they are computed again in each step.
-        error: how much too high the counts of TOPK may be, as a share of a group's records; 0 for exact ones.
+        each_step: whether groups may change although no member does, because their expressions read NOW or
+            the distance from a moving object: without SYNC they are recomputed in each step.
+        error: the maximum overcount of TOPK, as a share of a group's records; 0 for exact counts.
     """
 
     over: Literal["range", "nearest"] = "range"
@@ -106,7 +106,7 @@ class AggregateSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     @property
     def heeds_time(self) -> bool:
-        """Whether expressions over groups read NOW, so that rows change as time passes."""
+        """Whether expressions over groups read NOW, so that rows change with time."""
         return any(True for expr in self.over_groups for _ in compared_with_now(expr))
 
 
@@ -121,5 +121,5 @@ def measure_column(number: int) -> ColumnExpr:
 
 
 def shown_column(number: int, output: GroupOutput) -> str:
-    """Return the name of a column of the select list in the log: by place and type, so that tables add up."""
+    """Return a select column's name in the log: by position and type, so that tables can be concatenated."""
     return f"s{number}:{output.type}"

@@ -1,4 +1,4 @@
-"""Chunks: the only data that crosses Spark. One row addresses a packed payload to a slot and a stream."""
+"""Chunks: the only data in Spark. Each row addresses a packed payload to a slot and a stream."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ChunkKind(StrEnum):
 
     # From the source to the slots.
     CLOCK = "clock"
-    """The steps of the batch and how far the engine is: JSON. One in each batch and slot."""
+    """The steps of the batch and the engine's progress: JSON. One per batch and slot."""
     LOOKUP = "lookup"
     """Keys whose last records are requested: a JSON list."""
     ASK = "ask"
@@ -45,11 +45,11 @@ class ChunkKind(StrEnum):
     REGISTER_ALIKE = "register_alike"
     """New queries of one pattern, see `stqsh.core.queries.registrations`."""
     RELEASE = "release"
-    """The ids of queries whose regions a slot has no records in after the batch: a JSON list."""
+    """The ids of queries in whose regions a slot has no records after the batch: a JSON list."""
     RECORDS = "records"
     """A slot's own records: a record batch with `_step` and `_hash`, and `_role` where objects cross."""
     FOCAL = "focal"
-    """Records of focal objects, which every slot gets: as `RECORDS`."""
+    """Records of focal objects, for every slot: in the form of `RECORDS`."""
 
     # From the source to the copy by key of a stream on the slots, see `stqsh.core.keyed_copy`.
     COPY_BEGIN = "keyed/begin"
@@ -57,15 +57,15 @@ class ChunkKind(StrEnum):
     COPY_END = "keyed/end"
     """The end of the copy, after the batch: an empty JSON object."""
     COPY_SEEDS = "keyed/seeds"
-    """The last records of all objects before the copy began: as `RECORDS`."""
+    """The last records of all objects before the copy began: in the form of `RECORDS`."""
     COPY_RECORDS = "keyed/records"
-    """The records of the objects that the copy has on the slot: as `RECORDS`, without roles."""
+    """The records of the copy's objects on the slot: in the form of `RECORDS`, without roles."""
 
     # To and from the dealer of a stream that is routed by space, see `stqsh.engine.ingest.dealer`.
     DEAL_ORDER = "deal/order"
-    """What the dealer has to do in a batch: a JSON `DealOrder`. From the source."""
+    """The dealer's order for a batch: a JSON `DealOrder`. From the source."""
     DEAL_RECORDS = "deal/records"
-    """Records of a live stream, by key: as `RECORDS`, without roles. From the source."""
+    """Records of a live stream, by key: in the form of `RECORDS`, without roles. From the source."""
     DEAL_SEND = "deal/send"
     """An order to the slots to send the last records of all objects: an empty JSON object."""
     DEAL_SEEDS = "deal/seeds"
@@ -73,11 +73,11 @@ class ChunkKind(StrEnum):
 
     # From the slots to Deliver.
     TAKEN = "taken"
-    """What a task has read of a live stream, with its dead letters: JSON. From the source to Deliver."""
+    """A task's counts of a live stream's messages, and dead letters: JSON. From the source to Deliver."""
     SIFTED = "sifted"
-    """How many records of a slice a slot got, and how many it has no use for: JSON. Past the slot."""
+    """The numbers of a slice's records sent and not sent to a slot: JSON. Bypasses the slot."""
     ROWS = "rows"
-    """The rows that updates point into: a record batch of the stream's declared columns."""
+    """The rows to which updates refer: a record batch of the stream's declared columns."""
     UPDATES = "updates"
     """Updates: a record batch of the schema `UPDATES`."""
     COUNTS = "counts"
@@ -87,43 +87,43 @@ class ChunkKind(StrEnum):
     FOUND = "found"
     """The last records of looked-up keys: a record batch."""
     ANSWER = "answer"
-    """A slot's share of a snapshot's answer: a record batch. `order.number` is the number of the question."""
+    """A slot's share of a snapshot's answer: a record batch. `order.number` is the question's number."""
     ARCHIVED = "archived"
     """Events that are no longer kept, of a stream with an archive: a record batch of its declared columns."""
     STATS = "stats"
-    """A slot's figures of the batch: JSON."""
+    """A slot's statistics for the batch: JSON."""
     TIMING = "timing"
-    """Where a task's time went: JSON."""
+    """The split of a task's time: JSON."""
 
 
 COPY_COMMANDS = "keyed/"
-"""Begins the kinds of chunks with commands to the copy by key: it is followed by `COMMANDS`, for instance."""
+"""The prefix of kinds of chunks with commands to the copy by key, followed for example by `COMMANDS`."""
 COPY_OLDER = "keyed/older/"
-"""Begins the kinds of chunks with queries that move to the copy by key."""
+"""The prefix of kinds of chunks with queries that move to the copy by key."""
 
 ROLE = "_role"
-"""The column of records of a moving stream that is routed by space: a `RecordRole`, int8."""
+"""The column with the `RecordRole` (int8) in records of a moving stream that is routed by space."""
 
 
 class RecordRole(IntEnum):
-    """What a record is to the slot that gets it, where objects cross from one slot to another."""
+    """The role of a record on its slot, for streams whose objects cross between slots."""
 
     REGULAR = 0
-    """The object is here from this record on."""
+    """The object is on this slot from this record on."""
     DEPARTED = 1
-    """The object was here until this record, with which it is on another slot."""
+    """The object leaves this slot: this record and later ones belong to another slot."""
     PREVIOUS = 2
-    """The object's record before the step, on the slot from which it comes."""
+    """The object's record before the step, from its old slot; sent to the new slot with the crossing."""
     STALE = 3
-    """Older than the record before it; it only counts."""
+    """Older than the previous record of its key; only counted."""
 
 
 FOR_DELIVER = (ChunkKind.TIMING, ChunkKind.TAKEN, ChunkKind.SIFTED)
-"""What the source, and dealers, send to Deliver, past the slots."""
+"""The kinds that the source and dealers send to Deliver, bypassing the slots."""
 
 
 class Phase(IntEnum):
-    """When a chunk takes effect among those of one stream and batch."""
+    """The order in which chunks of one stream and batch take effect."""
 
     DEFINE = 0
     LOOKUP = 1
@@ -138,13 +138,13 @@ class Phase(IntEnum):
 
 
 class ChunkOrder(NamedTuple):
-    """The place of a chunk among those of one stream and batch; compares in the order of reading.
+    """The position of a chunk among those of one stream and batch; compares in reading order.
 
     Attributes:
         phase: see `Phase`.
-        piece: the slice of the store that has the records, or the piece of the batch from which Evaluate made
-            the chunk.
-        number: a running number.
+        piece: the slice of the store with the records, or the piece of the batch from which Evaluate made the
+            chunk.
+        number: a sequence number.
         sender: the slot that sent the chunk to another one.
     """
 
@@ -192,19 +192,19 @@ UPDATES = pa.schema(
         ("row", pa.int32()),
     ]
 )
-"""Payload of kind "updates", where whole numbers may take less bytes each, see `stqsh.spec.narrow_columns`.
+"""Payload of kind "updates"; integers may be stored in fewer bytes, see `stqsh.spec.narrow_columns`.
 
-`row` points into the "rows" of the same slot, stream and order.
+`row` is an index into the "rows" of the same slot, stream and order.
 """
 
 KEY_COLUMN = b"key"
-"""The entry of the metadata of "rows" that names their key column; records of a stream have none."""
+"""The metadata entry of "rows" with their key column; records of a stream have none."""
 
 DICTIONARY_ROWS = 4
-"""The least number of rows for each value of a dictionary that a payload contains, see `decoded`."""
+"""The minimum number of rows per value for a dictionary to stay in a payload, see `decoded`."""
 
 COUNTS = pa.schema([("query", pa.int64()), ("delta", pa.int64())])
-"""Payload of kind "counts": by how much each query's answer grew on one slot; Deliver adds up."""
+"""Payload of kind "counts": the growth of each query's answer on one slot; Deliver sums it."""
 
 _ARROW_TYPES: dict[str, pa.DataType] = {
     "STRING": pa.string(),
@@ -219,16 +219,16 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One packed payload and its address; the columns of `CHUNK`, of which four make up `order`.
+    """One packed payload and its address: the columns of `CHUNK`, of which four form `order`.
 
     Attributes:
         slot: index 0 .. n-1.
-        stream: id, 0 for what concerns the whole slot.
+        stream: the stream's id, 0 for the whole slot.
         kind: a `ChunkKind`, or a query kind's own.
-        order: its place in the batch.
+        order: its position in the batch.
         first_step: the first step of its rows.
         last_step: the last step of its rows.
-        payload: what `content` unpacks; b"" where there is a batch.
+        payload: the bytes that `content` unpacks; b"" if there is a batch.
         batch: the content itself, if the chunk never leaves its process.
     """
 
@@ -253,7 +253,7 @@ class Chunk:
 
 
 def arrow_type(name: str) -> pa.DataType:
-    """Return the Arrow type of a column type as spelled in a stream's spec.
+    """Return the Arrow type of a column type of a stream's spec.
 
     Raises:
         ValueError: no such type.
@@ -324,7 +324,7 @@ def unpack(payload: bytes) -> pa.RecordBatch:
 
 
 def decoded(batch: pa.RecordBatch, least: int = DICTIONARY_ROWS) -> pa.RecordBatch:
-    """Return a batch with plain columns in place of dictionaries, unless these save much.
+    """Return a batch with plain columns in place of dictionaries that save little space.
 
     Args:
         batch: The batch.

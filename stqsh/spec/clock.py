@@ -1,4 +1,4 @@
-"""The `clock` chunk: the steps of a batch, and how far the engine is after it."""
+"""The `clock` chunk: the steps of a batch, and the engine's progress after it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ClockTimes(Struct, frozen=True):
-    """The steps of a batch and their event time, which readers of the update log need of its clock.
+    """The steps of a batch and their event time: the part of the clock that readers of the update log need.
 
     Attributes:
         first_step: the first step.
@@ -42,10 +42,10 @@ class ClockTimes(Struct, frozen=True):
 
 
 class Attachment(Struct, frozen=True):
-    """What a task needs besides records: within the task if it is small, else in a blob that it names.
+    """Data that a task needs besides records: inside the task if small, else in a blob named by the task.
 
     Attributes:
-        content: the content, if it is within.
+        content: the content, if it is inside the task.
         name: the name of the blob, "" if there is none.
         size, checksum: the blob's seal.
     """
@@ -57,10 +57,10 @@ class Attachment(Struct, frozen=True):
 
 
 class TermsPart(Struct, frozen=True):
-    """The terms that some queries of a stream need, for those who deal records that few slots have use for.
+    """The terms that some queries of a stream need, for processes that sift records for slots.
 
     Attributes:
-        after, up_to: it is about the rows `after < seq <= up_to` of the control log.
+        after, up_to: it covers the rows `after < seq <= up_to` of the control log.
         content: the terms, see `stqsh.engine.ingest.textual_summary`.
     """
 
@@ -70,15 +70,15 @@ class TermsPart(Struct, frozen=True):
 
 
 class DealOrder(ClockTimes, frozen=True):
-    """What the dealer of a stream has to do in a batch.
+    """The order to the dealer of a stream for a batch.
 
     Attributes:
         route: the routing in force, as the number of its row in the control log.
         begins_copy: whether the stream's copy by key begins.
-        is_copied: whether there is one.
-        terms: what the queries in force need, if records are sifted by them; the logs of older versions do
-            not name it.
-        spec: the stream; the logs of older versions do not have it.
+        is_copied: whether the stream has a copy by key.
+        terms: the terms that queries in force need, if records are sifted; the logs of older versions do not
+            contain it.
+        spec: the stream; the logs of older versions do not contain it.
     """
 
     route: int
@@ -106,20 +106,20 @@ class BatchClock(ClockTimes, frozen=True):
     """The content of a batch's `clock` chunk, for the slots and for Deliver.
 
     Attributes:
-        seq: the last row of the control log that is taken in.
-        asked: the log's row up to which focal objects are looked up now, 0 for none.
-        run_done: the last RUN that is done.
+        seq: the last row of the control log that is applied.
+        asked: the row of the log up to which focal objects are looked up now, 0 for none.
+        run_done: the last finished RUN.
         ended: whether all streams are at their end.
-        running: whether a RUN is under way.
-        playing: whether a PLAY is under way.
+        running: whether a RUN is in progress.
+        playing: whether a PLAY is in progress.
         playback: see `BatchStats`.
         rows: the next row of each stream.
-        backlog: records that were due and not taken.
+        backlog: the number of records that were due and not taken.
         due_us: when the last step was due by the wall clock, None without a pace.
-        room: the number of records that the batch could have taken.
+        room: the maximum number of records that the batch could have taken.
         asks: snapshot questions.
         closing: the step after the end of all streams, 0 if it is not in the batch.
-        live: how live streams are, by id.
+        live: the state of live streams, by id.
     """
 
     seq: int = 0

@@ -18,8 +18,8 @@ class RegisterCommand(CommandBase, frozen=True, tag="register"):
 
     Attributes:
         query: the query.
-        step: the step in which it was registered, if a routing makes it known to the slot later; None for a
-            new query.
+        step: the step in which it was registered, if a later routing sends it to the slot; None for a new
+            query.
     """
 
     query: SlotQuery
@@ -47,14 +47,14 @@ class ResumeCommand(ChangeCommand, frozen=True, tag="resume"):
 class AlterCommand(ChangeCommand, frozen=True, kw_only=True, tag="alter"):
     """Give a query another region.
 
-    A slot that has not known the query learns of it as it was before, and holds no member of it.
+    A slot that did not know the query adds it in its previous form, and holds no member of it.
 
     Attributes:
         query: the query with its new region.
-        before: the query as it was.
-        step: the step in which it was registered; None if that is the one that changes it.
+        before: the previous form of the query.
+        step: the step in which it was registered; None if that is the same step as the change.
         paused: whether it is paused.
-        only_known: whether a slot that does not know the query has no use for it.
+        only_known: whether slots that do not know the query can ignore the command.
     """
 
     query: SlotQuery
@@ -84,13 +84,13 @@ def drops_stream(packed: bytes | memoryview) -> bool:
 
 
 class MemoryCommand(CommandBase, frozen=True, kw_only=True, omit_defaults=False, tag="memory"):
-    """Change how much of its objects a stream that keeps significant ones may hold.
+    """Change how many objects a stream that keeps significant ones may hold.
 
     Attributes:
         factor: the share of the cache distance in use, 0 to 1.
         k: objects that fewer queries need are dropped when they report.
         cache, area: the shares of the cache distance and of the regions' areas that load shedding leaves.
-        part: the share that is dropped of the objects that k - 1 queries need.
+        part: the dropped share of the objects that k - 1 queries need.
     """
 
     factor: float = 1.0

@@ -27,9 +27,9 @@ class FunctionSpec(msgspec.Struct, frozen=True):
         name: the name by which statements call it, in upper case.
         code: the function as `pickle` reads it, in base64.
         returns: the type of its values.
-        parameters: what it takes, where CREATE FUNCTION made it: names and types, "" for any type.
-        text: the text of its Python file, where CREATE FUNCTION made it.
-        origin: where that was.
+        parameters: its parameters, if CREATE FUNCTION made it: names and types, "" for any type.
+        text: the text of its Python file, if CREATE FUNCTION made it.
+        origin: the origin of that file.
     """
 
     name: str
@@ -86,14 +86,14 @@ class DistanceExpr(ExprBase, frozen=True, tag="distance"):
 
 
 class DistanceToExpr(ExprBase, frozen=True, tag="distance_to"):
-    """The distance of the location from a place: DISTANCE where the order of members depends on it."""
+    """The distance of the location from a place: DISTANCE if the order of members depends on it."""
 
     x: float
     y: float
 
 
 class NegativeExpr(ExprBase, frozen=True, tag="neg"):
-    """A number with the other sign."""
+    """The negation of a number."""
 
     operand: Expr
 
@@ -182,7 +182,7 @@ class CastExpr(ExprBase, frozen=True, tag="cast"):
     Attributes:
         operand: the value.
         source: its column type.
-        type: the column type asked for.
+        type: the requested column type.
     """
 
     operand: Expr
@@ -205,7 +205,7 @@ class CaseExpr(ExprBase, frozen=True, tag="case"):
 
 
 class CallExpr(ExprBase, frozen=True, tag="call"):
-    """A call of a function that a user has registered, which it carries along.
+    """A call of a function that a user has registered; it contains the function.
 
     Attributes:
         name: the function's name.
@@ -235,13 +235,13 @@ class InsideExpr(ExprBase, frozen=True, tag="inside"):
 
 
 class AndExpr(ExprBase, frozen=True, tag="and"):
-    """Conditions that all have to hold."""
+    """A conjunction: all conditions must hold."""
 
     parts: tuple[Expr, ...]
 
 
 class OrExpr(ExprBase, frozen=True, tag="or"):
-    """Conditions of which one has to hold."""
+    """A disjunction: at least one condition must hold."""
 
     parts: tuple[Expr, ...]
 
@@ -307,7 +307,7 @@ _Node = TypeVar("_Node", bound=ExprBase)
 
 
 def conjuncts(expr: Expr | None) -> tuple[Expr, ...]:
-    """Return the conditions that AND joins at the top of one, at any depth; none for None."""
+    """Return the operands of nested ANDs at the top of a condition; none for None."""
     if expr is None:
         return ()
     if not isinstance(expr, AndExpr):
@@ -338,7 +338,7 @@ def has_node(expr: Expr | None, node: type[ExprBase]) -> bool:
 
 
 def compared_with_now(expr: Expr | None) -> Iterator[tuple[Expr, int]]:
-    """Find what an expression compares with NOW ± a duration, and that duration, µs."""
+    """Find the expressions that an expression compares with NOW ± a duration, and that duration, µs."""
     for node in find_nodes(expr, CompareExpr):
         match node.right:
             case NowExpr():
@@ -348,7 +348,7 @@ def compared_with_now(expr: Expr | None) -> Iterator[tuple[Expr, int]]:
 
 
 def gives_instants(expr: Expr) -> bool:
-    """Return whether an expression other than a column gives instants, which are computed as int64 µs."""
+    """Return whether an expression other than a column yields instants, which are computed as int64 µs."""
     match expr:
         case FunctionExpr(name, _, _, kind):
             known = FUNCTIONS.get(name)
@@ -384,7 +384,7 @@ def focal_keys_in(expr: Expr | None) -> tuple[Key, ...]:
 
 
 def located(expr: Expr, places: Mapping[Key, Place]) -> Expr:
-    """Return an expression whose moving regions are where their focal objects are; others are absent."""
+    """Return an expression with its moving regions at the places of their focal objects, if these exist."""
 
     def placed(node: Expr) -> Expr | None:
         if isinstance(node, InsideExpr) and isinstance(node.region, MOVING):
@@ -399,7 +399,7 @@ def rewrite(expr: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
 
     Args:
         expr: the expression.
-        change: returns the replacement of a node and all beneath it, or None to visit what is beneath.
+        change: returns the replacement of a node and its descendants, or None to visit its children.
     """
     changed = change(expr)
     if changed is not None:

@@ -1,4 +1,4 @@
-"""The functions of the language: their arguments, their types, and what they mean.
+"""The functions of the language: their arguments, types and meaning.
 
 One table for the binder, the core, completion, HELP and the manual. `core/conditions/functions.py` has the
 evaluation of each; aggregates and REGION, which need more than a row's values, are not among them.
@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Literal, NamedTuple, TypeAlias
 
 Argument: TypeAlias = Literal["number", "whole", "STRING", "TIMESTAMP", "alike", "text", "unit", "duration"]
-"""What an argument is: of a type, or of a family of types.
+"""The kind of an argument: a type, or a family of types.
 
-"alike" are values of one family, "text" is any value, which becomes text; "unit" is one of `UNITS` as a
+"alike" is values of one family, "text" any value, which is converted to text, "unit" one of `UNITS` as a
 constant, "duration" a constant such as 15 min.
 """
 
@@ -21,13 +21,13 @@ class Function(NamedTuple):
 
     Attributes:
         name: Its name.
-        arguments: What it takes.
-        returns: The type of its values; "same" for that of its first argument, BIGINT or DOUBLE for numbers,
-            "alike" for the one that all of them fit.
-        syntax: How it is called.
-        meaning: What it gives.
-        optional: How many arguments, from the last, may be left out.
-        repeats: Whether the last argument may be given any number of times.
+        arguments: The kinds of its arguments.
+        returns: The type of its values; "same" for the type of its first argument, BIGINT or DOUBLE for
+            numbers, "alike" for the common type of its arguments.
+        syntax: The syntax of a call.
+        meaning: A description of its result.
+        optional: The number of trailing arguments that may be omitted.
+        repeats: Whether the last argument may be repeated.
     """
 
     name: str
@@ -199,7 +199,7 @@ ALIASES = {
     "SUBSTR": "SUBSTRING",
     "UCASE": "UPPER",
 }
-"""Other names of functions."""
+"""Aliases of functions."""
 PLACES = {
     "ST_DISTANCE": ("ST_DISTANCE(place, place)", "metres between two places, or the stream's unit"),
     "ST_DWITHIN": ("ST_DWITHIN(place, place, 500 m)", "whether they are at most that far apart"),
@@ -208,13 +208,13 @@ PLACES = {
     "ST_X": ("ST_X(loc)", "the longitude, or x"),
     "ST_Y": ("ST_Y(loc)", "the latitude, or y"),
 }
-"""The functions of places: how they are called, and what they give."""
+"""The functions of places: their syntax and their results."""
 PARTS = frozenset({name for name, one in FUNCTIONS.items() if one.arguments == ("TIMESTAMP",)} - {"DATE"})
-"""The functions that give a part of a time: those that EXTRACT(part FROM ts) knows."""
+"""The functions that return a part of a time: those that EXTRACT(part FROM ts) supports."""
 UNITS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
 """The units of DATE_TRUNC."""
 
 
 def named(name: str) -> Function | None:
-    """Return the function of a name in capitals, which may be another name of it; None for none."""
+    """Return the function of an upper-case name or alias; None for an unknown name."""
     return FUNCTIONS.get(ALIASES.get(name, name))

@@ -66,9 +66,9 @@ class QueryAltered(QueryChanged, frozen=True, kw_only=True):
 
     Attributes:
         query: the query with its new region, under the same id.
-        before: the query as it was.
+        before: the previous form of the query.
         paused: whether it is paused.
-        step: the step before the batch in which it was registered, if there is one; the planner fills it in.
+        step: the step in which it was registered, if that precedes the batch; the planner fills it in.
     """
 
     query: QuerySpec
@@ -87,8 +87,8 @@ class QueryBlock(Struct, frozen=True, omit_defaults=True):
         count: the number of queries; their ids are consecutive.
         example: the spec of the first query.
         template: the JSON of the `QueryTemplate`.
-        focal: the keys of the focal objects of their regions, if the queries have different ones.
-        around: the keys of those of the regions in each query's condition, if these differ.
+        focal: the keys of the focal objects of their regions, if they differ between queries.
+        around: the keys of the focal objects of regions in each query's condition, if they differ.
     """
 
     first: int
@@ -106,15 +106,15 @@ class StreamRouted(NamedEntry, frozen=True):
     It takes effect with a step, like a command.
 
     Attributes:
-        version: its number among those of the stream; the first one after the initial routing is 2.
+        version: its number among the stream's routings; the first one after the initial routing is 2.
         strategy: the strategy of the table.
         slots: the number of slots of the table.
         why: REPARTITION, the load adjuster that made it, or why its strategy was chosen.
-        is_automatic: whether SET balance made it, not a statement or the choice as the stream began.
+        is_automatic: whether SET balance made it, not a statement or the choice at the stream's start.
         leaves: the number of its leaves.
-        packages: how many pairs of slots there are of which one hands cells over to the other.
-        moved: the share of the stream's queries that some slot has to learn of, 0 to 1.
-        before, predicted: the largest load of a slot divided by the mean, under the routing before it and, as
+        packages: the number of pairs of slots of which one hands cells over to the other.
+        moved: the share of the stream's queries that some slot has to add, 0 to 1.
+        before, predicted: the largest load of a slot divided by the mean, under the previous routing and, as
             expected, under this one.
     """
 
@@ -192,13 +192,13 @@ class RecordsFound(Struct, frozen=True):
 class SnapshotAsked(Struct, frozen=True, omit_defaults=True, rename={"asked_first": "for"}):
     """A snapshot SELECT.
 
-    A snapshot with regions that move is asked twice: first where their focal objects are, then with these
-    places; those in its condition are then part of the spec.
+    A snapshot with moving regions is sent twice: first to find the places of their focal objects, then with
+    these places; places in its condition are then part of the spec.
 
     Attributes:
-        place: where the focal object of its own region is, None while it is absent and if there is none;
-            unset in the first question.
-        asked_first: the number of the first question's row, in the second one.
+        place: the place of its own region's focal object, None if it is absent or there is none; unset in the
+            first question.
+        asked_first: in the second question, the row number of the first one.
     """
 
     spec: SnapshotSpec

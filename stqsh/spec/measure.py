@@ -30,17 +30,17 @@ class QueryMeasure(Struct, frozen=True):
 
     Attributes:
         objects: the objects present.
-        boxed: those of them in the region's box.
-        sampled: the objects of the box that were examined.
-        inside: those of them in the region.
-        satisfied: those of them that satisfy the condition, too.
+        boxed: the objects in the region's box.
+        sampled: the examined objects of the box.
+        inside: the examined objects in the region.
+        satisfied: the objects in the region that also satisfy the condition.
         box: x1, y1, x2, y2 of the region, None if it is unbounded or the focal object is absent.
         sides: by index, the cells in each direction and the number of cells that the box touches.
         terms: the number of counted texts, of `texts`, with each term of the condition.
         own: counters of the query, None if no slot has it.
         all: counters of all queries of the stream.
         holders: the number of slots that have the query.
-        slots: the number of slots that were asked.
+        slots: the number of slots that were queried.
     """
 
     objects: int = 0

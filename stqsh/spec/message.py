@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 HEAD_FIELDS = ("alert", "query", "key", "op", "why", "step", "at", "row")
-"""The fields that every text may use, besides the columns of its query; `row` is the row in words."""
+"""The fields available in every text besides the columns of its query; `row` is the row in words."""
 
 _PART = re.compile(r"(\{\{|\}\})|\{([^{}]*)\}|([{}])")
 
 
 class MessagePart(NamedTuple):
-    """A piece of a text: text as it is said, the name of a field, or a brace that closes or opens nothing.
+    """A piece of a text: literal text, the name of a field, or an unmatched brace.
 
-    `start` and `end` are its place in the text as it was given.
+    `start` and `end` are its position in the original text.
     """
 
     kind: Literal["text", "field", "brace"]

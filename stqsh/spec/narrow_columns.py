@@ -1,4 +1,4 @@
-"""Whole numbers of payloads in the least bytes each: half of what a batch writes are zeros otherwise."""
+"""Store integers of payloads in as few bytes as possible: otherwise half of a batch's output is zeros."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pyarrow as pa
 
 
 def narrowed(batch: pa.RecordBatch, *, only_coded: bool = False) -> pa.RecordBatch:
-    """Return a batch with its whole numbers, and the indices of dictionaries, in the least bytes each.
+    """Return a batch with its integers and dictionary indices in as few bytes as possible.
 
-    `only_coded`: whether plain columns stay as they are, since their types are declared.
+    `only_coded`: whether plain columns stay unchanged, because their types are declared.
     """
     columns: list[Any] = []
     for column in batch.columns:
@@ -25,7 +25,7 @@ def narrowed(batch: pa.RecordBatch, *, only_coded: bool = False) -> pa.RecordBat
 
 
 def widened(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch whose columns of a schema have its types; others stay as they are."""
+    """Return a batch whose columns in a schema have the schema's types; other columns are unchanged."""
     for field in schema:
         at = batch.schema.get_field_index(field.name)
         if batch.schema.field(at).type != field.type:

@@ -1,4 +1,4 @@
-"""The offset of the engine's one query, which Spark keeps for the data source as JSON."""
+"""The offset of the engine's query, which Spark stores for the data source as JSON."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TypeAlias
 from msgspec import convert, to_builtins
 
 OffsetJson: TypeAlias = "dict[str, object]"
-"""An offset as Spark keeps it."""
+"""An offset in Spark's form."""
 
 
 @dataclass(frozen=True)
 class RunState:
-    """A `RUN` under way: its sequence number in the control log and the last step it requests.
+    """A `RUN` in progress: its sequence number in the control log and the last step that it requests.
 
     Attributes:
-        closes: whether that step is the one after the end of all streams.
+        closes: whether that step is the closing step, after the end of all streams.
     """
 
     seq: int
@@ -35,7 +35,7 @@ class PlayState:
 
 @dataclass(frozen=True)
 class LivePosition:
-    """How far a live stream is taken: what comes next in each part of its source, and how much was taken."""
+    """The position of a live stream: the next message in each part of its source, and the number taken."""
 
     next: dict[str, int]
     taken: int = 0
@@ -46,32 +46,34 @@ class Offset:
     """The state between two batches: together with the log and the stores, it determines the next batch.
 
     Attributes:
-        seq: the last row of the control log that the slots have taken in.
-        clock_seq: the last row that the clock has taken in (`RUN`, `PLAY`, ...).
+        seq: the last row of the control log that the slots have applied.
+        clock_seq: the last row that the clock has applied (`RUN`, `PLAY`, ...).
         step: the last step taken.
         base_tick: the tick of step 1, None before it.
         rows: the next row of each stream's replay store.
         run_done: the last `RUN` that finished.
-        asked: focal objects are looked up as far as this sequence number.
-        behind: how many steps were due, and not taken, when the batch was decided.
+        asked: focal objects are looked up up to this sequence number.
+        behind: the number of steps that were due and not taken when the batch was decided.
         due_us: when its last step was due by the wall clock; None unless streams play at a pace.
-        room: how many records it could have taken.
-        defined: the slots know the tables and areas that the log defines up to this row; may be beyond `seq`.
-        answered: the slots have been asked the snapshots up to this row; may be beyond `seq`.
+        room: the number of records that it could have taken.
+        defined: the slots have the tables and areas that the log defines up to this row; may be beyond `seq`.
+        answered: the snapshots up to this row were sent to the slots; may be beyond `seq`.
         closing: the step after the end of all streams, in which queries with SYNC are refreshed; 0 before it.
-        ends: the steps in which queries with SYNC end by their FOR, by the log's rows that register them.
+        ends: the steps in which queries with SYNC end by FOR, by the rows of the log that register them.
         dealt: by moving stream that has been repartitioned, its routings in order: the log's row of each, 0
             for the initial one, and the first row of the store that it deals.
-        dealers: the live moving streams that have been repartitioned, and the step after which the slots sent
-            the last records of their objects to the stream's dealer, which deals the records of later steps.
-        copied: the moving streams that slots have a copy of by key, see `stqsh.core.keyed_copy`.
+        dealers: the live moving streams that have been repartitioned, with the step after which the slots
+            sent the last records of their objects to the stream's dealer, which deals the records of later
+            steps.
+        copied: the moving streams with a copy by key on the slots, see `stqsh.core.keyed_copy`.
         by_slot: whether the batch is read by a task for each slot.
-        slices: the maximum number of slices of one stream in the batch; the cores that Spark had when the
-            batch was decided, so that it is cut the same if it is repeated on others.
-        live: how far each live stream is taken; the records between two positions belong to the last step.
-        ended: whether all live streams have come to their ends.
-        gap: the last stretch without records that PLAY passed over at once: the steps before and after it.
-        boot: the start of the query in which it was made, see `stqsh.engine.operators.data_source`.
+        slices: the maximum number of slices of one stream in the batch: Spark's cores when the batch was
+            decided, so that it is cut the same way if it is repeated with another number of cores.
+        live: the position of each live stream; the records between two positions belong to the last step.
+        ended: whether all live streams have reached their ends.
+        gap: the last stretch without records that PLAY skipped at once: the steps before and after it.
+        boot: identifies the start of the query that made the offset, see
+            `stqsh.engine.operators.data_source`.
     """
 
     seq: int = 0
@@ -113,7 +115,7 @@ class Offset:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no RUN is under way and no stream plays, so that only the log can bring more."""
+        """Whether no RUN is in progress and no stream plays, so that only the log can cause more batches."""
         return self.run is None and not (self.play and self.play.streams)
 
     @property
@@ -123,17 +125,17 @@ class Offset:
 
     @property
     def readers_fold(self) -> bool:
-        """Whether the tasks that read the batch fold it, too, where the pipeline lets them."""
+        """Whether the tasks that read the batch also fold it, if the pipeline allows it."""
         return self.by_slot and not self.dealing
 
     @property
     def names(self) -> int:
-        """The last row of the control log that it names."""
+        """The last row of the control log to which the offset refers."""
         return max(self.seq, self.clock_seq, self.asked, self.defined, self.answered)
 
     @property
     def taken(self) -> dict[int, int]:
-        """How many records of each stream are taken."""
+        """The number of records taken of each stream."""
         return {**self.rows, **{stream: position.taken for stream, position in self.live.items()}}
 
     def tick_of(self, step: int) -> int:

@@ -1,8 +1,8 @@
-"""Bulk: payloads that are in a file beside the chunks, which hold references to them.
+"""Bulk payloads: payloads in a separate file, to which chunks hold references.
 
-Where driver and workers share a machine, large payloads need not go through Spark: their maker writes them
-into a file, and a chunk's payload is a short reference: a mark that no payload begins with, then JSON. The
-update log keeps its rows and updates in this way, too: `%012d.<operator>-<slot>.bulk` beside `%012d.arrow`.
+If driver and workers share a machine, large payloads bypass Spark: their producer writes them into a file,
+and a chunk's payload is a short reference: a mark with which no payload begins, then JSON. The update log
+also stores its rows and updates this way: `%012d.<operator>-<slot>.bulk` beside `%012d.arrow`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 from stqsh.checksums import DamagedFileError, Seal
 
 MARK = b"\x00bulk\x00"
-"""The beginning of references. Payloads are Arrow streams, JSON, or shapes: none begins like this."""
+"""The first bytes of references. Payloads are Arrow streams, JSON, or shapes: none begins with these."""
 ENDING = ".bulk"
 
 
@@ -25,8 +25,8 @@ ENDING = ".bulk"
 class Reference:
     """Bytes `at` <= byte < `at + size` of a file in a folder that the reader knows.
 
-    `again` is JSON from which the task code can make the same payload again, None if it cannot. `checksum` is
-    that of the bytes, of payloads that stay.
+    `again` is JSON from which the task code can remake the same payload, None if it cannot. `checksum` is
+    the checksum of the bytes, for payloads that stay.
     """
 
     file: str
@@ -48,9 +48,9 @@ def reference_in(payload: Any) -> Reference | None:
 
 
 class PayloadReader:
-    """Reads the payloads that references name, in the files of one folder, which stay mapped.
+    """Reads the payloads of references in the files of one folder, which stay mapped.
 
-    What was read stays valid after the file is deleted.
+    Payloads stay valid after their file is deleted.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -58,10 +58,10 @@ class PayloadReader:
         self._files: dict[str, pa.MemoryMappedFile] = {}  # by name
 
     def read(self, reference: Reference) -> Any:
-        """Return the bytes that a reference names: a buffer, without a copy.
+        """Return the bytes of a reference: a buffer, without a copy.
 
         Raises:
-            DamagedFileError: the file is gone, or the bytes are not those that were written.
+            DamagedFileError: the file is missing, or the bytes are damaged.
             OSError: the file cannot be mapped.
         """
         name = f"{self._folder.name}/{reference.file}"
@@ -84,7 +84,7 @@ class PayloadReader:
         return file
 
     def payload(self, stored: Any) -> Any:
-        """Return the payload in an Arrow binary scalar, or the one that it refers to, without a copy."""
+        """Return the payload in an Arrow binary scalar, or the one to which it refers, without a copy."""
         buffer = stored.as_buffer()
         reference = reference_in(memoryview(buffer))
         return buffer if reference is None else self.read(reference)

@@ -1,4 +1,4 @@
-"""The queries of REGISTER QUERY, SUBSCRIBE and SELECT, as the control log and the slots keep them."""
+"""The queries of REGISTER QUERY, SUBSCRIBE and SELECT, as stored in the control log and the slots."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SelectColumn(msgspec.Struct, frozen=True, array_like=True):
 
 
 class OrderColumn(msgspec.Struct, frozen=True, array_like=True):
-    """An expression of ORDER BY; NULLs come last unless they are to come first."""
+    """An expression of ORDER BY; NULLs come last unless `nulls_first` is set."""
 
     value: Expr
     is_descending: bool
@@ -29,17 +29,17 @@ class OrderColumn(msgspec.Struct, frozen=True, array_like=True):
 
 
 MOST_MEMBERS = 2**31 - 1
-"""The most objects of a slot; a larger LIMIT lets in all, too."""
+"""The maximum number of objects of a slot; a larger LIMIT has no effect."""
 
 
 class FirstSpec(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The rows that LIMIT lets into a continuous query's answer: the first by (ORDER BY, key).
+    """The LIMIT of a continuous query: its answer is the first rows by (ORDER BY, key).
 
     Attributes:
         order: ORDER BY.
         limit: LIMIT.
-        each_step: whether the order, or what is shown, may change in steps without records.
-        timed: what is shown and reads NOW, of a query with `changes`.
+        each_step: whether the order or the output may change in steps without records.
+        timed: the output expressions that read NOW, of a query with `changes`.
         sync_us: the duration between refreshes, µs; None to follow every step.
         window_us: the age of the oldest record that counts at a refresh, µs; None for all.
     """
@@ -60,7 +60,7 @@ class JoinSpec(msgspec.Struct, frozen=True, omit_defaults=True):
         key: its key.
         column: a column of the stream, or one of a table that is joined before this one.
         further: the joins after the first one, in order; only the first one has them, so that the JSON of
-            queries with one join stays as it was.
+            queries with one join is unchanged.
     """
 
     table: str
@@ -86,14 +86,14 @@ def join_texts(query: QuerySpec | SnapshotSpec) -> tuple[str, ...]:
 
 
 class QueryOptions(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The options that WITH gives a query.
+    """The options in a query's WITH clause.
 
     Attributes:
-        dwell_us: how long an object must stay in or out of the region before it is reported, µs.
-        min_accuracy: the least share of the answer that load shedding leaves, 0 to 1.
+        dwell_us: the time that an object must stay in or out of the region before it is reported, µs.
+        min_accuracy: the minimum share of the answer that load shedding preserves, 0 to 1.
         since_now: whether only events that come after the query count (SINCE NOW).
-        changes: whether objects that stay in the answer are sent again when what is selected changes.
-        error: how much too high counts of TOPK may be, as a share of a group's records.
+        changes: whether objects that stay in the answer are sent again when their selected columns change.
+        error: the maximum overcount of TOPK, as a share of a group's records.
     """
 
     dwell_us: int | None = None
@@ -107,11 +107,11 @@ class SlotQuery(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a continuous query that slots need.
 
     Attributes:
-        id: the number of the log's row that registered it, 0 before it is logged.
+        id: the number of the log's row that registered it; 0 before it is logged.
         kind: the name of the query kind, such as "range" or "nearest".
         for_us: the event time after which the query ends, µs; None for never.
-        aggregates: what is shown of its members instead of their columns.
-        first: which of its members are in the answer; None for all.
+        aggregates: the aggregates to output instead of the members' columns.
+        first: the order and limit that select the members in the answer; None for all.
     """
 
     id: int = 0
@@ -159,7 +159,7 @@ class QuerySpec(SlotQuery, frozen=True, kw_only=True):
 
 
 def focal_keys(query: SlotQuery | SnapshotSpec) -> tuple[Key, ...]:
-    """Return the keys of the objects with which regions of a query or its condition move, each once."""
+    """Return the keys of the focal objects of a query's region and condition, each once."""
     own = query.region.focal_key
     return tuple(dict.fromkeys([*([] if own is None else [own]), *focal_keys_in(query.condition)]))
 
@@ -183,14 +183,15 @@ class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A SELECT that is answered once.
 
     Attributes:
-        lookup: the constant that the key equals, if a condition says so.
+        lookup: the constant that the key equals, if a condition requires it.
         aggregate: "count" if the answer is the number of objects, in a column called `output`.
         aggregates: other aggregates, with their own ORDER BY and LIMIT.
         order: ORDER BY.
         limit: the maximum number of rows.
         window_us: the age of the oldest record that counts, µs; None for all. Aggregates have their own.
         measure: requests the cost of the query with this id, or of the snapshot itself (0), not an answer.
-        past: whether events count that are no longer kept; slots say of what they have not archived yet.
+        past: whether events that are no longer kept count; slots report the events that they have not
+            archived yet.
     """
 
     stream: str = ""
@@ -219,7 +220,7 @@ class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def adds_up(self) -> bool:
-        """Whether it asks for what its members add up to, and not for these themselves."""
+        """Whether its answer is aggregates of its members instead of the members."""
         return self.aggregates is not None or self.aggregate == "count"
 
 
@@ -230,11 +231,11 @@ _Bound = TypeVar("_Bound", QuerySpec, SnapshotSpec, BoundQuery)
 
 
 def at_places(query: _Bound, places: Mapping[Key, Place]) -> tuple[_Bound, Place | None]:
-    """Return a query with the regions of its condition where their focal objects are, and its own centre.
+    """Return a query with the regions of its condition at their focal objects' places, and its own centre.
 
     Args:
         query: the query.
-        places: where focal objects are, by key, without those that are absent.
+        places: the places of the focal objects that are present, by key.
     """
     condition, own = query.condition, query.region.focal_key
     if focal_keys_in(condition):
@@ -248,8 +249,8 @@ class AskSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         ask: the number of the answer.
-        place: where the focal object of the snapshot's region is, None while it is absent. If it is unset,
-            the slots are asked first where all focal objects are.
+        place: the place of the snapshot region's focal object, None while it is absent. If it is unset, the
+            slots first return the places of all focal objects.
     """
 
     ask: int
@@ -271,7 +272,7 @@ def unpack_asks(payload: bytes) -> tuple[AskSpec, ...]:
 def read_spec(text: str | bytes, wanted: type[_Asked]) -> _Asked:
     """Read the JSON of a query, also in the form of versions before 0.2.
 
-    Those wrote the parts of AND and OR as further elements of the array, not as an array of their own.
+    Those wrote the operands of AND and OR as further elements of the array instead of a nested array.
 
     Raises:
         ValueError: the text is not such JSON.
@@ -283,7 +284,7 @@ def read_spec(text: str | bytes, wanted: type[_Asked]) -> _Asked:
 
 
 def _with_parts(value: Any) -> Any:
-    """Put the parts of AND and OR in an array of their own."""
+    """Move the operands of AND and OR into a nested array."""
     if isinstance(value, dict):
         return {name: _with_parts(content) for name, content in value.items()}
     if not isinstance(value, list):
@@ -299,9 +300,9 @@ class QueryKindEntry:
     Attributes:
         name: the kind's name in a query's spec.
         depends_on_slots: whether approximate answers depend on the number of slots: each keeps candidates.
-        unsupported: the options that its queries cannot have, each with the text of the error.
-        is_resent: whether a query that is resumed gets its whole answer again, so that it does not matter
-            which slots have sent what.
+        unsupported: the options that its queries do not support, each with the text of the error.
+        is_resent: whether a resumed query's whole answer is sent again, so that it does not matter what each
+            slot has sent.
         remembers: whether its queries remember which objects they have sent, so that a stream that is
             repartitioned evaluates them over its copy by key.
     """
@@ -351,10 +352,10 @@ BUILT_IN = {
 
 
 def find_kind(name: str) -> QueryKindEntry:
-    """Return the facts about a kind; for one that is plugged in, those that hold unless it says otherwise."""
+    """Return the facts about a kind; defaults for a plug-in kind that does not define them."""
     return BUILT_IN.get(name) or QueryKindEntry(name)
 
 
 def kind_of_region(region: RegionBase) -> QueryKindEntry:
-    """Return the kind that a query with a region has, unless it names another."""
+    """Return the default kind of a query with a region."""
     return NEAREST if region.is_nearest else RANGE

@@ -1,4 +1,4 @@
-"""Queries registered together, on their way to slots: one spec, and columns of the differences."""
+"""Queries registered together, in the form sent to slots: one spec, and columns of the differences."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from stqsh.spec.query import SlotQuery
 Path = tuple[str | int, ...]
 """The path to a part of a spec: `("region", "x1")`."""
 FOCAL_PATH: Path = ("region", "focal")
-"""The path to the key of the object that a region moves with."""
+"""The path to the key of a region's focal object."""
 _MEASURES = frozenset({"x1", "y1", "x2", "y2", "x", "y", "xdist", "ydist", "radius"})
 
 
 @dataclass(frozen=True, eq=False)
 class QueryRows:
-    """New queries of one template, as they go to slots.
+    """New queries of one template, in the form sent to slots.
 
     Attributes:
         pattern: the spec of one of them.
         ids: int64 (n,), ascending.
         paths: the paths to the values that differ.
         values: for each of the paths, the queries' own values, (n,).
-        step: the step in which they were registered, if a routing makes them known to a slot later; None for
-            new queries.
+        step: the step in which they were registered, if a later routing sends them to a slot; None for new
+            queries.
     """
 
     pattern: SlotQuery
@@ -42,18 +42,18 @@ class QueryRows:
 
     @cached_property
     def numbers(self) -> dict[str, NDArray[Any]]:
-        """The numbers that differ in their regions, by name, float64 (n,) each."""
+        """The numbers of their regions that differ, by name, float64 (n,) each."""
         pairs = zip(self.paths, self.values, strict=True)
         return {str(path[-1]): some.to_numpy() for path, some in pairs if is_measure(path)}
 
     def those(self, rows: NDArray[Any]) -> QueryRows:
-        """Return some of them, by a mask."""
+        """Return the queries that a mask selects."""
         kept = pa.array(rows)
         return replace(self, ids=self.ids[rows], values=tuple(some.filter(kept) for some in self.values))
 
 
 def pack_alike(queries: QueryRows) -> bytes:
-    """Return queries of one template as a payload, for `unpack_alike`."""
+    """Return queries of one template as a payload, see `stqsh.core.queries.registrations.unpack_alike`."""
     names = ["id", *map(str, range(len(queries.paths)))]
     batch = pa.RecordBatch.from_arrays([pa.array(queries.ids), *queries.values], names=names)
     shared = {b"pattern": msgspec.json.encode(queries.pattern), b"paths": msgspec.json.encode(queries.paths)}
@@ -74,7 +74,7 @@ def unpack_query_rows(payload: bytes) -> QueryRows:
 
 
 def is_measure(path: Path) -> bool:
-    """Return whether a value is a number of a region, of which slots keep an array."""
+    """Return whether a path leads to a number of a region, for which slots keep an array."""
     return len(path) == len(FOCAL_PATH) and path[0] == "region" and path[1] in _MEASURES
 
 

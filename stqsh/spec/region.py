@@ -1,6 +1,6 @@
-"""The region of a query, as the control log and the slots' commands keep it.
+"""The region of a query, as stored in the control log and in the slots' commands.
 
-Coordinates are longitude and latitude in degrees and lengths metres; on a planar stream both are units of
+Coordinates are longitude and latitude in degrees, lengths are metres; on a planar stream both are units of
 the plane. As JSON a region is an object whose "type" is its struct's tag.
 """
 
@@ -11,7 +11,7 @@ from typing import ClassVar, TypeAlias
 import msgspec
 
 Key: TypeAlias = str | int
-"""The key of an object, as in the stream's key column."""
+"""The key of an object: a value of the stream's key column."""
 Ring: TypeAlias = tuple[tuple[float, float], ...]
 """The corners (x, y) of a closed line."""
 Place: TypeAlias = tuple[float, float]
@@ -35,7 +35,7 @@ class RegionBase(msgspec.Struct, frozen=True, tag_field="type"):
 
     @property
     def needs_cache(self) -> bool:
-        """Whether the region moves or grows, and so comes to objects that have not reported since."""
+        """Whether the region moves or grows, and so can reach objects that have not reported since."""
         return self.focal_key is not None or self.is_nearest
 
     @property
@@ -63,7 +63,7 @@ class RectangleSpec(RegionBase, frozen=True, tag="rect"):
 
 
 class CircleSpec(RegionBase, frozen=True, omit_defaults=True, tag="circle"):
-    """The places within `radius` of (x, y); `area` is the id of the named region that it is, if any."""
+    """The places within `radius` of (x, y); `area` is the id of its named region, if any."""
 
     has_centre: ClassVar[bool] = True
     x: float
@@ -73,7 +73,7 @@ class CircleSpec(RegionBase, frozen=True, omit_defaults=True, tag="circle"):
 
 
 class PolygonSpec(RegionBase, frozen=True, omit_defaults=True, tag="polygon"):
-    """A polygon: its outer ring, then its holes; `area` is the id of the named region that has it, if any."""
+    """A polygon: its outer ring, then its holes; `area` is the id of its named region, if any."""
 
     rings: tuple[Ring, ...]
     area: int | None = None
@@ -97,7 +97,7 @@ class MovingRectangleSpec(RegionBase, frozen=True, tag="moving_rect"):
     """A rectangle of `xdist` by `ydist` whose centre is the object with the key `focal`.
 
     Attributes:
-        at: where that object is, None while it is absent; set only in the condition of a snapshot that is
+        at: the place of that object, None while it is absent; set only in the condition of a snapshot that is
             being answered.
     """
 
@@ -143,7 +143,7 @@ class NearestSpec(RegionBase, frozen=True, omit_defaults=True, tag="nearest"):
 
     @property
     def focal_key(self) -> Key | None:
-        """The key of the object whose neighbours are wanted, None for those of a place."""
+        """The key of the object whose neighbours are requested, None for the neighbours of a place."""
         return self.focal
 
 

@@ -1,7 +1,7 @@
-"""Savepoints: what the copy of a whole session says of itself, and what the engine puts aside for it.
+"""Savepoints: the manifest of the copy of a whole session, and the files that the engine stages for it.
 
-A client asks for a savepoint in a folder of the session's home. The engine puts there, between two batches,
-what the savepoint consists of, and says so; the client then copies it to where it is to be.
+A client requests a savepoint in a folder of the session's home. Between two batches the engine writes the
+savepoint's files there, and reports it; the client then copies them to the destination.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ FORMAT = 1
 
 
 class StagedSession(Struct, frozen=True):
-    """What the engine has put aside for a savepoint.
+    """The data that the engine has staged for a savepoint.
 
     Attributes:
-        batch: the last batch that is in it; all are complete.
+        batch: the last batch in it; all batches are complete.
         step: its last step.
         at_us: the event time of that step; None before the first.
         slots: the number of slots.
         state: the form of the slots' state, see `stqsh.engine.config.EngineSettings.state`.
-        seals: the seals of files that others name, by the files' paths within the home.
-        problem: why there is none; "" if there is one.
+        seals: the seals of files to which other files refer, by their paths within the home.
+        problem: the reason why there is no savepoint; "" if there is one.
     """
 
     batch: int = -1
@@ -42,7 +42,7 @@ class SavedFile(Struct, frozen=True, array_like=True):
     Attributes:
         path: its path within the session's home.
         blob: the blob that holds it, perhaps among others.
-        start: where it begins there.
+        start: its offset in the blob.
         seal: its size and checksum.
     """
 
@@ -53,11 +53,11 @@ class SavedFile(Struct, frozen=True, array_like=True):
 
 
 class Savepoint(Struct, frozen=True):
-    """The manifest of a savepoint, which is written last: without it there is none.
+    """The manifest of a savepoint, which is written last: a savepoint without it is incomplete.
 
     Attributes:
         format: the version of the manifest.
-        version: the stqsh that wrote it.
+        version: the version of stqsh that wrote it.
         session: the session's name.
         saved_us: when it was written, in µs since the epoch.
         staged: the step at which it was taken.
@@ -75,5 +75,5 @@ class Savepoint(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """The bytes of all files."""
+        """The total size of all files in bytes."""
         return sum(file.seal.size for file in self.files)

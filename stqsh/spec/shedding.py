@@ -13,11 +13,11 @@ class SheddingOrder:
 
     Attributes:
         factor: the share of the cache distance that is used, 0 to 1 (SOLE section 4.5).
-        k: objects that fewer queries want are dropped as they report (section 6.4).
-        cache: the share of the cache distance that is left (section 6.3).
-        area: the share of regions' areas that is left (section 6.3).
-        step: the step after which it was decided; orders that differ only in it are the same.
-        part: the share that is dropped of the objects that k - 1 queries want.
+        k: objects that fewer queries want are dropped when they report (section 6.4).
+        cache: the remaining share of the cache distance (section 6.3).
+        area: the remaining share of regions' areas (section 6.3).
+        step: the step after which it was decided; orders that differ only in `step` are the same.
+        part: the dropped share of the objects that k - 1 queries want.
     """
 
     factor: float = 1.0
@@ -28,12 +28,12 @@ class SheddingOrder:
     part: float = 1.0
 
     def same_as(self, other: SheddingOrder) -> bool:
-        """Return whether both orders ask for the same."""
+        """Return whether both orders are the same except for `step`."""
         return replace(self, step=0) == replace(other, step=0)
 
     @property
     def sheds(self) -> bool:
-        """Whether less is kept than the queries need."""
+        """Whether the order keeps less than the queries need."""
         return self.k > 1 or self.cache < 1 or self.area < 1
 
     def command(self) -> MemoryCommand:

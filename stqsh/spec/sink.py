@@ -1,4 +1,4 @@
-"""The definitions of CREATE SINK and CREATE ALERT, as the control log keeps them.
+"""The definitions of CREATE SINK and CREATE ALERT, as stored in the control log.
 
 An alert is a sink whose target is an action.
 """
@@ -14,14 +14,14 @@ KafkaMode = Literal["updates", "answers"]
 
 
 class FileTargetSpec(Struct, frozen=True, tag="file"):
-    """A folder, which gets a file for each batch."""
+    """A folder that receives a file for each batch."""
 
     folder: str
     format: SinkFormat
 
 
 class HttpTargetSpec(Struct, frozen=True, tag="http"):
-    """An address that updates are POSTed to."""
+    """An address to which updates are POSTed."""
 
     url: str
 
@@ -35,19 +35,19 @@ class KafkaTargetSpec(Struct, frozen=True, tag="kafka"):
 
 
 class NotifyActionSpec(Struct, frozen=True, tag="notify"):
-    """Say it in the shells of the session: a text with fields, or "" for the row in words."""
+    """Show a message in the shells of the session: a text with fields, or "" for the row in words."""
 
     text: str = ""
 
 
 class BellActionSpec(Struct, frozen=True, tag="bell"):
-    """Say it there, and ring the terminal's bell."""
+    """Show the message there, and ring the terminal's bell."""
 
     text: str = ""
 
 
 class RunActionSpec(Struct, frozen=True, tag="run"):
-    """Run a command in a folder; on its standard input it gets a text with fields, "" for JSON."""
+    """Run a command in a folder; its standard input is a text with fields, "" for JSON."""
 
     command: str
     folder: str
@@ -66,9 +66,9 @@ AlertEdge = Literal["enter", "leave"]
 
 
 class AlertTargetSpec(Struct, frozen=True, tag="alert"):
-    """An action for updates of one query, at most one in `every_us` of the session's clock.
+    """An action for updates of one query, at most one per `every_us` of the session's clock.
 
-    `edge` is that of the updates that count; None for both.
+    `edge` limits it to updates that enter or leave the answer; None for both.
     """
 
     action: AlertActionSpec
@@ -97,8 +97,8 @@ class SinkSpec(Struct, frozen=True, kw_only=True):
     """A sink.
 
     Attributes:
-        queries: the names of the queries that it reads; none for all.
-        target: where it writes.
+        queries: the names of the queries that it reads; empty for all.
+        target: its target.
         batch: the last batch delivered before it was created; its updates begin with the answers after that.
         step: the last step of that batch.
         at_us: the event time of that step, None before the first.
@@ -114,7 +114,7 @@ class SinkSpec(Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> str:
-        """Where it writes, in one line."""
+        """The target in one line."""
         match self.target:
             case FileTargetSpec(folder, form):
                 return f"{form} files in {folder}"

@@ -1,4 +1,4 @@
-"""What the records of a source are like: how many, when, where, how dense, and what cannot be read."""
+"""Facts about a source's records: number, times, extent, density, and unreadable records."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from stqsh.spec.stream import Bounds
 from stqsh.units import format_instant
 
 MUCH = 0.1
-"""The share of records that are set aside above which this is a warning."""
+"""The share of records set aside above which a warning is issued."""
 _RATES = ((1, "a second"), (60, "a minute"), (3_600, "an hour"), (86_400, "a day"), (31_557_600, "a year"))
 _SECOND_US = 1_000_000
 _SPANS = ((31_557_600, "years"), (86_400, "days"), (3_600, "hours"), (60, "min"), (1, "s"))
 _REASON_SHOWN = 200
 _CALM, _BUSIEST = 20, 50_000
-"""The records a second that are worth watching, and the most that are to be played."""
+"""The minimum records per second that are worth watching, and the maximum to play."""
 _SHORTEST_S, _LONGEST_S = 20.0, 180.0
-"""How long playing all records takes at least, and at most where that is not too fast."""
+"""The minimum time to play all records, and the maximum if that is not too fast."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
-    """What a source holds, measured on all of its records or on a sample of them.
+    """The facts about a source, measured on all of its records or on a sample.
 
     Attributes:
-        records: the number of records that can be read; rounded where it is estimated.
-        dead: the number of those that cannot, which are set aside.
+        records: the number of readable records; rounded if it is estimated.
+        dead: the number of unreadable records, which are set aside.
         is_exact: whether all records were read; a sample gives estimates.
-        objects: the number of different keys; None for events, and where only a sample was read.
-        repeats: the share of the records that were read whose key an earlier one has.
-        first_us, last_us: the earliest and the latest event time that were read, µs; None without records;
-            `last_us` is None, too, where a sample has not the ends of files.
-        busy_s: the seconds of event time without those stretches in which there are no records; an estimate
-            where a sample was read.
+        objects: the number of different keys; None for events, and if only a sample was read.
+        repeats: the share of the read records whose key occurs in an earlier one.
+        first_us, last_us: the earliest and the latest event time read, µs; None without records; `last_us` is
+            also None if a sample lacks the ends of files.
+        busy_s: the seconds of event time excluding stretches without records; an estimate if a sample was
+            read.
         extent: x1, y1, x2, y2 around the places; None without places.
-        leaves_out: whether a few places lie far outside of `extent`.
-        reason: why the first record that cannot be read is none; "" where all can.
+        leaves_out: whether a few places are far outside `extent`.
+        reason: why the first unreadable record cannot be read; "" if all can.
         is_planar: whether places are plane coordinates.
     """
 
@@ -56,32 +56,32 @@ class SourceFacts:
 
     @property
     def dead_share(self) -> float:
-        """The share of all records that cannot be read."""
+        """The share of unreadable records."""
         return self.dead / max(self.records + self.dead, 1)
 
     @property
     def span_s(self) -> float:
-        """The seconds of event time from the first record to the last; 0 where they are not known."""
+        """The seconds of event time from the first record to the last; 0 if unknown."""
         if self.first_us is None or self.last_us is None:
             return 0.0
         return (self.last_us - self.first_us) / _SECOND_US
 
     @property
     def playing_s(self) -> float:
-        """The seconds of event time that a PLAY goes through, as it skips what is empty."""
+        """The seconds of event time that a PLAY plays, because it skips empty stretches."""
         return min(self.busy_s, self.span_s) if self.span_s else self.busy_s
 
     @property
     def per_second(self) -> float | None:
-        """The records a second of event time; None where all have the same time."""
+        """The records per second of event time; None if all have the same time."""
         return self.records / self.span_s if self.span_s > 0 else None
 
 
 def playing_pace(all_facts: Sequence[SourceFacts]) -> float | None:
-    """Return a pace at which something happens on a map; None where all records have the same time.
+    """Return a pace at which changes are visible on a map; None if all records have the same time.
 
-    All records pass within minutes, few of them sooner, and no more than an engine takes in. The pace is
-    that of the time in which there are records, since a PLAY skips the rest.
+    It plays all records within minutes, few records sooner, and no faster than an engine can process them.
+    The pace is computed from the time with records, because a PLAY skips the rest.
 
     >>> playing_pace([SourceFacts(24_000, first_us=0, last_us=400_000 * 10**6, busy_s=360_000.0)])
     2000.0
@@ -97,7 +97,7 @@ def playing_pace(all_facts: Sequence[SourceFacts]) -> float | None:
 
 
 def facts_lines(facts: SourceFacts) -> tuple[str, ...]:
-    """Return what a source holds as lines for people: what there is, and what is set aside, if anything.
+    """Return the facts as text lines: the records, and those set aside, if any.
 
     >>> print(*facts_lines(SourceFacts(1200, 3, True, 20, 0.9, 0, 600_000_000, (9.9, 49.9, 10.1, 50.1),
     ...     reason="lat: 'n' is not a valid DOUBLE")), sep="\\n")
@@ -111,7 +111,7 @@ def facts_lines(facts: SourceFacts) -> tuple[str, ...]:
 
 
 def records_text(facts: SourceFacts) -> str:
-    """Return how many records there are, and of how many objects."""
+    """Return the number of records and of objects as text."""
     noun = "record" if facts.records == 1 else "records"
     objects = ""
     if facts.objects is not None:
@@ -120,7 +120,7 @@ def records_text(facts: SourceFacts) -> str:
 
 
 def span_text(facts: SourceFacts) -> str:
-    """Return from when to when the records are, and how long that is; "" without records."""
+    """Return the time span of the records and its length as text; "" without records."""
     first, last = format_instant(facts.first_us), format_instant(facts.last_us)
     if first is None:
         return ""
@@ -130,7 +130,7 @@ def span_text(facts: SourceFacts) -> str:
 
 
 def extent_text(facts: SourceFacts) -> str:
-    """Return where the records are; "" without places."""
+    """Return the extent of the records as text; "" without places."""
     if facts.extent is None:
         return ""
     x, y = ("x", "y") if facts.is_planar else ("longitude", "latitude")
@@ -140,7 +140,7 @@ def extent_text(facts: SourceFacts) -> str:
 
 
 def pace_text(facts: SourceFacts) -> str:
-    """Return the records in a second of event time, or in a longer unit; "" where there is no pace."""
+    """Return the records per second of event time, or per longer unit, as text; "" without a rate."""
     if facts.per_second is None:
         return ""
     per, words = next((rate for rate in _RATES if facts.per_second * rate[0] >= 1), _RATES[-1])
@@ -148,7 +148,7 @@ def pace_text(facts: SourceFacts) -> str:
 
 
 def set_aside_text(facts: SourceFacts) -> str:
-    """Return how many records are set aside, and why the first one is; "" where none is."""
+    """Return the number of records set aside and the reason for the first as text; "" if none is."""
     if not facts.dead:
         return ""
     count = facts.records + facts.dead
@@ -173,7 +173,7 @@ def _short(number: float) -> str:
 
 
 def _length(seconds: float) -> str:
-    """Return a length of time in the largest unit of which there are two or more.
+    """Return a length of time in the largest unit that it contains at least twice.
 
     >>> _length(600), _length(7200), _length(0.5)
     ('10 min', '2 hours', '0.5 s')

@@ -8,17 +8,17 @@ from msgspec import Struct
 
 
 class TaskTiming(Struct, frozen=True):
-    """The content of a `timing` chunk: where the time of one task went.
+    """The content of a `timing` chunk: the split of one task's time.
 
     Attributes:
         at: the planner, the source, or an operator.
         slot: the operator's slot.
-        us: the time of a task of the source, or of what the planner read for all of them.
-        open_us: an operator's time to find its state.
+        us: the time of a source task, or of the planner's reading for all of them.
+        open_us: an operator's time to load its state.
         fold_us: an operator's time to fold the batch into its state.
         store_us: an operator's time to store its state.
         rebuilt: whether the state had to be rebuilt from its log.
-        executor: the location of the executor that has the slot's arrays; "" on one machine.
+        executor: the location of the executor with the slot's arrays; "" on one machine.
     """
 
     at: Literal["plan", "source", "evaluate", "aggregate"] | str
@@ -32,14 +32,14 @@ class TaskTiming(Struct, frozen=True):
 
 
 class SiftedRecords(Struct, frozen=True):
-    """The content of a `sifted` chunk: how many records of a slice a slot got, and how many it did not.
+    """The content of a `sifted` chunk: the numbers of a slice's records sent and not sent to a slot.
 
     Attributes:
         stream: the stream's id.
-        sent: records that the slot got.
-        unsent: records that no query of the slot can have use for, and that it did not get.
-        stale: duplicates among those.
-        emptied: those among `sent` that no query has use for, which came without their columns.
+        sent: records sent to the slot.
+        unsent: records not sent, because no query of the slot can use them.
+        stale: duplicates among the unsent.
+        emptied: records among `sent` that no query can use, sent with empty columns.
     """
 
     slot: int
@@ -63,8 +63,8 @@ class StreamMemory(Struct, frozen=True):
             counts (SOLE section 6.4).
         dropped: the histogram of the objects in `shadow`.
         least: the least accuracy.
-        k: of the order in force.
-        part: of the order in force.
+        k: the order in force's `k`.
+        part: the order in force's `part`.
         bytes: the size of the stream's arrays.
     """
 
@@ -86,10 +86,10 @@ class SlotStats(Struct, frozen=True):
 
     Attributes:
         objects: objects present, None in the report of Aggregate.
-        unsent: records that it did not get, as no query of the slot could have use for them.
-        failed_calls: how often functions of the user failed.
-        failure: the reason of the first of these times.
-        memory: of significant streams, by id.
+        unsent: records not sent to it, because no query of the slot could use them.
+        failed_calls: the number of failed calls of user functions.
+        failure: the reason of the first failure.
+        memory: the memory of significant streams, by id.
     """
 
     slot: int
@@ -110,7 +110,7 @@ class SlotStats(Struct, frozen=True):
 
 
 class TimeSplit(Struct, frozen=True):
-    """Where a batch's time went; `transfer_us` is scheduling, shuffles, and moving chunks."""
+    """The split of a batch's time; `transfer_us` is scheduling, shuffles, and moving chunks."""
 
     source_us: int = 0
     transfer_us: int = 0
@@ -124,9 +124,9 @@ class Warmup(Struct, frozen=True):
     """The queries over significant streams that are still warming up after a batch.
 
     Attributes:
-        recent: (row of the log, step), ascending: queries whose last change is in the log after that row,
-            and before the next one's, have warmed up with the step.
-        all_until: no query has warmed up before this step.
+        recent: (row of the log, step), ascending: queries whose last change is in the log after that row, and
+            up to the next entry's, are warm at the step.
+        all_until: no query is warm before this step.
     """
 
     recent: tuple[tuple[int, int], ...] = ()
@@ -137,13 +137,13 @@ class MemoryStats(Struct, frozen=True):
     """The memory of all significant streams on all slots, and the shedding order in force.
 
     Attributes:
-        factor, k, part, cache, area: of the order, see `stqsh.spec.shedding.SheddingOrder`.
+        factor, k, part, cache, area: the order's values, see `stqsh.spec.shedding.SheddingOrder`.
         objects: kept objects.
         shadow: dropped objects that still report.
         bytes: the size of the streams' arrays.
         approximate: queries with an accuracy below 1.
         least: the least accuracy.
-        settling: the queries that warm up.
+        settling: the queries that are warming up.
     """
 
     factor: float = 1.0
@@ -165,17 +165,17 @@ class MemoryStats(Struct, frozen=True):
 
     @property
     def drops_objects(self) -> bool:
-        """Whether objects are dropped, or dropped ones have not come back."""
+        """Whether objects are being dropped, or dropped ones have not returned."""
         return self.k > 1 or self.shadow > 0
 
 
 class LiveState(Struct, frozen=True):
-    """How a live stream is after a batch.
+    """The state of a live stream after a batch.
 
     Attributes:
         lag: the messages that have not been taken, by part of the source, such as `topic/3`.
-        message: what its user should know; "" if all is well.
-        taken: of a spool of records, the place behind the last one that has been taken.
+        message: a message for the user; "" if there is no problem.
+        taken: for a spool of records, the position after the last record taken.
     """
 
     lag: dict[str, int] = {}
@@ -184,16 +184,17 @@ class LiveState(Struct, frozen=True):
 
 
 PATIENCE_US = 30_000_000
-"""A PLAY waits no longer than this for the next record, by the wall clock: it skips what is longer."""
+"""The maximum time by the wall clock that a PLAY waits for the next record; it skips longer gaps."""
 
 
 class Playback(Struct, frozen=True):
-    """How a PLAY at a pace stands after a batch. Times are event times.
+    """The state of a PLAY at a pace after a batch. Times are event times.
 
     Attributes:
-        pace: the seconds that pass in one of the wall clock; 1 while nothing plays.
-        next_us: from the last step to the next record; None if there is none, or if it is not made yet.
-        gap_us: how long the last stretch without records was that was passed over at once; 0 for none.
+        pace: event seconds per second of the wall clock; 1 while nothing plays.
+        next_us: the time from the last step to the next record; None if there is none or it is not generated
+            yet.
+        gap_us: the length of the last skipped stretch without records; 0 for none.
         gap_end: the step after it.
     """
 
@@ -208,14 +209,14 @@ class Playback(Struct, frozen=True):
 
 
 class TakenMessages(Struct, frozen=True):
-    """The content of a `taken` chunk: what a task has read of a live stream.
+    """The content of a `taken` chunk: the messages of a live stream that a task has read.
 
     Attributes:
-        records: those that could be read.
-        dead: those that could not.
+        records: the number of readable records.
+        dead: the number of unreadable records.
         bytes: the size of the messages.
-        letters: dead letters, lines of JSON; of very many only the first.
-        latest_us: the latest time that a record names, in µs since the epoch; None without records.
+        letters: dead letters as lines of JSON; only the first ones if there are very many.
+        latest_us: the latest time in a record, in µs since the epoch; None without records.
     """
 
     records: int = 0
@@ -229,25 +230,25 @@ class BatchStats(Struct, frozen=True):
     """The statistics of a batch, as Deliver writes them with the progress.
 
     Attributes:
-        records, updates, stale: of the batch.
-        records_total, stale_total: of all batches since the engine started.
-        records_per_s: since the batch before; None before the first batch.
+        records, updates, stale: the batch's counts.
+        records_total, stale_total: the counts of all batches since the engine started.
+        records_per_s: the rate since the previous batch; None before the first batch.
         steps: the number of the batch's steps.
         backlog: records that are due and not taken.
         room: records that a batch of a backlog takes.
         lag_s: seconds since the last step was due, None without a pace.
-        due_us: when that was, by the wall clock.
-        running, playing: whether a RUN or a PLAY is under way.
-        playback: how the PLAY stands; None at full speed, before the first step, and of live streams.
+        due_us: when the last step was due, by the wall clock.
+        running, playing: whether a RUN or a PLAY is in progress.
+        playback: the state of the PLAY; None at full speed, before the first step, and for live streams.
         rows: the next row of each stream, by id.
-        memory: None while no stream keeps significant objects only.
+        memory: None while no stream keeps only significant objects.
         rebuilt: the number of slots whose state had to be rebuilt.
-        live: how live streams are, by id.
-        sifted: by stream, how many records slots got and did not get, if only those of use are sent.
-        message_bytes: the mean size of the messages that the last batch with any has read.
-        failed_calls: how often functions of the user have failed since the engine started.
-        failure: the reason of the first of these times.
-        result_bytes: the size of what the driver got from tasks.
+        live: the state of live streams, by id.
+        sifted: by stream, the numbers of records sent and not sent to slots, if only useful ones are sent.
+        message_bytes: the mean size of the messages read by the last batch with any.
+        failed_calls: the number of failed calls of user functions since the engine started.
+        failure: the reason of the first failure.
+        result_bytes: the size of the results that the driver got from tasks.
     """
 
     records: int = 0

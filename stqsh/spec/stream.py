@@ -1,4 +1,4 @@
-"""The definitions of CREATE STREAM, CREATE TABLE and CREATE REGION, as the control log keeps them.
+"""The definitions of CREATE STREAM, CREATE TABLE and CREATE REGION, as stored in the control log.
 
 The fields are in the order in which they are written as JSON. `id` is the number of the log's row that
 created the definition, 0 before it is logged.
@@ -20,24 +20,24 @@ LEAST_LIVE_TICK_US = 100_000
 META_COLUMNS = ("_key", "_timestamp", "_partition", "_offset")
 """Columns of a Kafka stream that are not in the message's value."""
 ARRIVED = "_step"
-"""The column of stored events, beside the declared ones, with the step in which each came."""
+"""The column of stored events, besides the declared ones, with the step in which each arrived."""
 MOST_COLUMNS = 10_000
-"""The most columns of a stream or a table: each is kept in files of its own, for each slot, which a worker
+"""The maximum number of columns of a stream or table: each has separate files per slot, which a worker
 maps; Linux lets a process map 65,530."""
 OWN_COLUMNS = (ARRIVED, "_hash", "_tick", "_role")
-"""Columns that the engine adds to records, so that no stream can have them."""
+"""Columns that the engine adds to records, and that no stream can declare."""
 StreamKind = Literal["moving", "event"]
 ReplayOrder = Literal["time", "arrival"]
 Retention = Literal["all", "significant"]
 Bounds: TypeAlias = tuple[float, float, float, float]
 FAR_AWAY = 1e300
-"""The farthest from the origin that bounds and grids reach, so that their width is a finite number."""
+"""The maximum distance of bounds and grids from the origin, so that their width is finite."""
 OptionValue: TypeAlias = str | bool | int | float | None
 Options: TypeAlias = dict[str, OptionValue]
 
 
 ROW = "\0row"
-"""The column with the numbers of rows that no stream holds; no declared column can be called so."""
+"""The column with row numbers, which no stream stores; no declared column can have this name."""
 
 
 class ColumnSpec(NamedTuple):
@@ -48,7 +48,7 @@ class ColumnSpec(NamedTuple):
 
 
 class FileSourceSpec(msgspec.Struct, frozen=True, tag="file"):
-    """The files that a glob names; `format` is None if it follows from the files' names."""
+    """The files that match a glob; `format` is None if it follows from the files' names."""
 
     glob: str
     format: str | None = None
@@ -87,7 +87,7 @@ class StdinSourceSpec(msgspec.Struct, frozen=True, tag="stdin"):
 
 
 class SocketSourceSpec(msgspec.Struct, frozen=True, tag="socket"):
-    """The lines that a server sends to those that connect."""
+    """The lines that a server sends to its clients."""
 
     address: str
     format: str = "jsonl"
@@ -103,7 +103,7 @@ class DirectorySourceSpec(msgspec.Struct, frozen=True, tag="directory"):
 
 
 class InsertsSourceSpec(msgspec.Struct, frozen=True, tag="inserts"):
-    """What INSERT INTO and `stqsh feed` put in; `format` of what is fed, None if it follows from that."""
+    """The records of INSERT INTO and `stqsh feed`; `format` of the fed data, None to recognize it."""
 
     format: str | None = None
     options: Options = {}
@@ -129,7 +129,7 @@ SourceSpec: TypeAlias = FileSourceSpec | GeneratorSourceSpec | LiveSourceSpec
 
 
 MOST_CELLS = 256
-"""The most cells in each direction that GRID may ask for: their numbers have 16 bits."""
+"""The maximum number of cells in each direction of GRID, because their numbers have 16 bits."""
 
 
 class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,9 +142,10 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
         report_every_us: an object that does not report for this long is disconnected, µs.
         max_speed: metres a second, or units a second on the plane.
         bounds: x1, y1, x2, y2 of the area in which records are expected.
-        grid: the cells in each direction of the grids of regions and of objects; None for what suits them.
-        keep_us: how long an event stays, µs; None for ever, 0 with KEEP NONE.
-        archive: the folder to which events go that are no longer kept; None for none.
+        grid: the cells in each direction of the grids of regions and of objects; None to choose
+            automatically.
+        keep_us: how long an event is kept, µs; None for ever, 0 with KEEP NONE.
+        archive: the folder for events that are no longer kept; None for none.
         pace: "max", a factor of real time, or None for the session's choice.
         numbers_rows: whether the key is the number of the row among all rows of the files.
     """
@@ -184,32 +185,32 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_sifted(self) -> bool:
-        """Whether slots get only the records whose words some query there has use for."""
+        """Whether slots get only the records with words that some query there can use."""
         return self.keeps_none and self.searches_text
 
     @property
     def searches_text(self) -> bool:
-        """Whether there are keyword queries: of a column that is none of the others."""
+        """Whether keyword queries are possible: the text column has no other role."""
         return self.text is not None and self.text not in self.roles
 
     @property
     def is_live(self) -> bool:
-        """Whether records come from outside as time passes, so that the clock is that of the wall."""
+        """Whether records arrive from outside in real time, so that the stream runs by the wall clock."""
         return isinstance(self.source, LiveSourceSpec)
 
     @property
     def is_endless(self) -> bool:
-        """Whether a generator makes its records for as long as the stream plays."""
+        """Whether a generator makes records for as long as the stream plays."""
         return isinstance(self.source, GeneratorSourceSpec) and self.source.options.get("duration") is None
 
     @property
     def needs_dealer(self) -> bool:
-        """Whether a dealer knows the last records under a routing by space, as no store has them all."""
+        """Whether routing by space needs a dealer for last records, because no store has all of them."""
         return self.is_live or (self.is_endless and not self.is_event)
 
     @property
     def is_significant(self) -> bool:
-        """Whether the stream keeps only the objects that matter to a query."""
+        """Whether the stream keeps only the objects that some query needs."""
         return self.retain == "significant"
 
     @property
@@ -219,7 +220,7 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def roles(self) -> tuple[str, str, str, str]:
-        """The columns that are key, x, y and time."""
+        """The names of the key, x, y and time columns."""
         return self.key, self.x, self.y, self.time
 
 
@@ -257,7 +258,7 @@ class AreaSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def word(self) -> str:
-        """The word by which it was created: "region", or "regions" for a set."""
+        """The word in its CREATE statement: "region", or "regions" for a set."""
         return "regions" if self.set else "region"
 
 

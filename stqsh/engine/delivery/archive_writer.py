@@ -1,7 +1,7 @@
-"""Write the events that KEEP lets go to their archive (SSTD section 3.2).
+"""Write the events that KEEP no longer retains to their archive (SSTD section 3.2).
 
-SSTD keeps recent tuples in memory and flushes older ones to disk. Here a batch writes what it lets go before
-it is committed.
+SSTD keeps recent tuples in memory and flushes older ones to disk. Here a batch writes the events that it
+removes before it is committed.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class ArchiveError(StqshError):
 
 
 def write_archive(stream: StreamSpec, batch: int, events: pa.Table) -> list[ArchiveFile]:
-    """Write the events that a batch lets go, and return the files.
+    """Write the events that a batch removes, and return the files.
 
-    The files are the same however the events were dealt to slots.
+    The files do not depend on how the events were dealt to slots.
 
     Args:
         stream: their stream.

@@ -1,7 +1,7 @@
-"""Balance: streams whose slots are unevenly loaded are routed again, with SET balance.
+"""Balance: reroute streams whose slots are unevenly loaded, if SET balance is on.
 
-A look takes time, so a thread does it while batches go on. Only the decision depends on when that happens: it
-is a row of the control log, which takes effect with a step like any other.
+A check takes time, so a thread does it while batches continue. Only the decision depends on its timing: it is
+a row of the control log, which takes effect with a step like any other.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from stqsh.storage.rows import StreamRow
 from stqsh.storage.stream_routes import BALANCE_ERROR, StreamRoute, stream_routes
 
 REST, SHORT_REST, LONGEST_REST = 4, 0, 128
-"""Looks without a change: after somebody else's, after one that kept its promise, and at most after those
-that bring less than half of what they promised."""
+"""Checks without a change: after a change by others, after one that had its predicted effect, and the maximum
+after changes with less than half of their predicted effect."""
 AHEAD = 1.5
-"""For how many looks a load that moves is expected to go on as it did since the look before."""
+"""For how many checks a moving load is extrapolated from its movement since the previous check."""
 
 _log = logging.getLogger("stqsh.engine")
 
 
 @dataclass
 class _Watched:
-    """What is known of one stream.
+    """The balancer's state for one stream.
 
     Attributes:
-        uneven: in how many looks running it was uneven.
-        rest: how many looks it is still left alone.
-        pause: how long it rests after the next change.
-        follows: whether the last change of the balancer kept its promise.
-        route: the number of the last routing that was seen, 0 for the initial one.
-        judged: the number of the last automatic one of which it is known what it brought.
-        seen: what it brought at the last look at its load, None before the first.
-        seen_at: the number of that look.
+        uneven: the number of consecutive checks that found it uneven.
+        rest: the number of further checks that skip it.
+        pause: the number of checks to skip after the next change.
+        follows: whether the balancer's last change had at least half of its predicted effect.
+        route: the number of the last known routing, 0 for the initial one.
+        judged: the number of the last automatic routing whose effect was measured.
+        seen: its input at the last check of its load, None before the first.
+        seen_at: the number of that check.
     """
 
     uneven: int = 0
@@ -65,7 +65,7 @@ class _Watched:
     seen_at: int = 0
 
     def judge(self, route: StreamRoute, ratio: float) -> None:
-        """Find out whether an automatic change brought what it promised, at the first look after it."""
+        """Determine at the first check after an automatic change if it had half of its predicted effect."""
         if route.seq == self.judged or not route.entry.is_automatic:
             return
         self.judged, promised = route.seq, route.entry.before - route.entry.predicted
@@ -73,12 +73,12 @@ class _Watched:
         self.pause = SHORT_REST if self.follows else min(2 * max(self.pause, REST), LONGEST_REST)
 
     def earlier(self, look: int) -> EarlierInput | None:
-        """Return what the stream brought at the look before."""
+        """Return the stream's input at the previous check."""
         return None if self.seen is None else EarlierInput(self.seen, AHEAD / (look - self.seen_at))
 
 
 class Balancer:
-    """Looks at the loads of slots from time to time, and has uneven streams routed again.
+    """Checks the loads of slots periodically, and reroutes uneven streams.
 
     Args:
         home: the session's home.
@@ -93,7 +93,7 @@ class Balancer:
         self._thread: threading.Thread | None = None
 
     def delivered(self, clock: BatchClock) -> None:
-        """Note a batch, and begin a look where one is due."""
+        """Record a batch, and start a check if one is due."""
         self._batches += clock.steps > 0
         if not clock.steps or (self._thread is not None and self._thread.is_alive()):
             return
@@ -106,7 +106,7 @@ class Balancer:
             self._thread.start()
 
     def look(self) -> None:
-        """Look at all streams once; what goes wrong is logged, shown by SHOW ROUTING, and tried again."""
+        """Check all streams once. Errors are logged, shown by SHOW ROUTING, and retried."""
         settings, failed = self._settings(), ""
         self._looks += 1
         try:
@@ -127,7 +127,7 @@ class Balancer:
         watched = self._streams.setdefault(stream.id, _Watched())
         routes = stream_routes(self._control, stream.id)
         newest = routes[-1].seq if routes else 0
-        if newest != watched.route:  # somebody else's: leave it alone for a while
+        if newest != watched.route:  # not this balancer's change: leave it alone for a while
             watched.route, watched.rest, watched.uneven = newest, max(REST, watched.pause), 0
             watched.follows, watched.seen = False, None
         if routes and step_taken(self._control, newest) is None:
@@ -160,7 +160,7 @@ class Balancer:
             _log.info("stream %s is balanced by %s: max/mean %.2f", stream.name, plan.adjuster, ratio)
             try:
                 row = put_in_force(self._control, stream, plan, after=newest, is_automatic=True)
-            except StqshError as error:  # somebody was quicker
+            except StqshError as error:  # another change was quicker
                 _log.info("%s", error)
                 return
             watched.route, watched.rest = row.seq, watched.pause

@@ -1,4 +1,4 @@
-"""Deliver: write what the operators made of a batch.
+"""Deliver: write the operators' output for a batch.
 
 The updates are written to the batch's file of the update log first. One transaction then writes the engine's
 progress and what the batch changed in the catalogue, so a reader that sees the progress finds the file.
@@ -51,7 +51,7 @@ from stqsh.storage.update_log.writer import write_batch
 from stqsh.units import parse_size
 
 _SPARSE, _FEW_IDS = 4, 1 << 16
-"""Ids are added up in an array of all ids if it has at most so many times as many, or so many."""
+"""The maximum length of the array that sums growth: a multiple of the number of ids, or a constant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +78,14 @@ class Delivery:
     Args:
         home: the session's home.
         control: its control log.
-        spool: folders of the payloads that are passed by name; None if all payloads are within their chunks.
+        spool: the folders of payloads that are passed by name; None if all payloads are inside their chunks.
         on_first: called after the first batch that this object delivers.
         on_timings: called after each batch with the times of its tasks.
-        mirror: publishes what a batch changes in control.db; None where the session's storage is its home.
+        mirror: publishes a batch's changes to control.db; None if the session's storage is its home.
 
     Attributes:
-        retention: is notified of what each batch adds to the update log.
-        shedding: gives the orders of load shedding.
+        retention: is notified of the bytes that each batch adds to the update log.
+        shedding: decides the orders of load shedding.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Delivery:
         self._balancer = Balancer(home, control, lambda: session_settings(control))
         self._counted = -1
         self._records = self._stale = 0
-        self._taking: Taking = ()  # of the batch before; a batch that finds it so is a turn
+        self._taking: Taking = ()  # of the previous batch; a batch with another value is a turn
         self._previous_us = 0
         self._mean_bytes = 0.0
         self._failed_calls, self._failure = 0, ""
@@ -117,7 +117,7 @@ class Delivery:
         """Deliver batch `number`.
 
         Args:
-            chunks: what the operators made, a table of the schema CHUNK.
+            chunks: the operators' output, a table of the schema CHUNK.
             number: Spark's number of the batch.
             run_us: how long the operators took, in µs.
         """
@@ -182,7 +182,7 @@ class Delivery:
             record_batch(self._control, progress, effects)
 
     def _note_turn(self, number: int) -> None:
-        """Keep the offsets of a batch in which more happens than that streams go on."""
+        """Keep the offsets of a batch in which anything happens besides streams advancing."""
         first, last = batch_offset(self._home, number - 1), batch_offset(self._home, number)
         if last is None or first is None or last.live:
             return
@@ -206,9 +206,9 @@ class Delivery:
         )
 
     def _stats(self, number: int, delivered: BatchOutcome, split: TimeSplit) -> BatchStats:
-        """Return what status lines and SHOW display: counts, rates, and where the time went.
+        """Return the statistics for status lines and SHOW: counts, rates, and the split of the time.
 
-        A batch that comes again is in the totals already.
+        The totals already include a batch that is repeated.
         """
         now, clock = wall_clock_us(), delivered.clock
         sifted = delivered.sifted
@@ -251,7 +251,7 @@ class Delivery:
         )
 
     def _message_bytes(self, delivered: BatchOutcome) -> float:
-        """Return the mean size of the last messages that were taken."""
+        """Return the mean size of the messages in the last batch that took any."""
         taken = [part for parts in delivered.taken.values() for part in parts]
         if count := sum(part.records + part.dead for part in taken):
             self._mean_bytes = sum(part.bytes for part in taken) / count
@@ -259,17 +259,17 @@ class Delivery:
 
 
 def batch_offset(home: SessionHome, number: int) -> Offset | None:
-    """Return the offset at the end of a batch; None where Spark has not kept it."""
+    """Return the offset at the end of a batch; None if Spark no longer has it."""
     if number < 0:
         return Offset()
     try:
         return Offset.from_json(json.loads(read_offset(checkpoint_blobs(home.path), number)))
-    except DamagedFileError:  # it is gone
+    except DamagedFileError:  # the file is missing
         return None
 
 
 def small_chunks(chunks: pa.Table) -> list[Chunk]:
-    """Return the chunks of a batch that Deliver reads itself, not those for the update log alone."""
+    """Return the chunks of a batch that Deliver itself reads, without those only for the update log."""
     bulk = pc.is_in(chunks["kind"], value_set=pa.array(["rows", "updates"]))
     return from_table(chunks.filter(pc.invert(bulk)))
 
@@ -278,7 +278,7 @@ def read_outcome(chunks: list[Chunk]) -> BatchOutcome:
     """Decode a batch's chunks by kind.
 
     Raises:
-        ValueError: the batch has no clock, so something upstream is broken.
+        ValueError: the batch has no clock, which indicates a bug upstream.
     """
     kinds: dict[str, list[Chunk]] = {}
     for chunk in chunks:
@@ -311,7 +311,7 @@ def collect_archived(chunks: list[Chunk]) -> dict[int, pa.Table]:
 
 
 def latest_times(taken: dict[int, list[TakenMessages]]) -> dict[int, int]:
-    """Return the latest time that records of live streams name, in µs, by the ids of those with records."""
+    """Return the latest time in the records of live streams, in µs, by stream id, if they have records."""
     times = {
         stream: [part.latest_us for part in parts if part.latest_us is not None]
         for stream, parts in taken.items()
@@ -320,7 +320,7 @@ def latest_times(taken: dict[int, list[TakenMessages]]) -> dict[int, int]:
 
 
 def collect_taken(chunks: list[Chunk]) -> dict[int, list[TakenMessages]]:
-    """Return what was taken of live streams, by id, in the order of their slices."""
+    """Return the messages taken from live streams, by stream id, in the order of their slices."""
     taken: dict[int, list[TakenMessages]] = {}
     for chunk in in_order(chunks):
         taken.setdefault(chunk.stream, []).append(unpack_struct(chunk.payload, TakenMessages))
@@ -328,14 +328,14 @@ def collect_taken(chunks: list[Chunk]) -> dict[int, list[TakenMessages]]:
 
 
 def merge_growth(chunks: list[Chunk]) -> tuple[Array, Array] | None:
-    """Return by how many rows answers grew on all slots: ascending query ids and int64 (n,), or None."""
+    """Return the growth of answers in rows over all slots: ascending query ids and int64 (n,), or None."""
     if not chunks:
         return None
     batches = [unpack(chunk.payload) for chunk in chunks]
     named, grown = (np.concatenate([batch.column(place).to_numpy() for batch in batches]) for place in (0, 1))
     first = int(named.min(initial=0))
     span = int(named.max(initial=0)) - first + 1
-    if span <= max(_SPARSE * len(named), _FEW_IDS):  # as of many slots: a tenth of the time of sorting
+    if span <= max(_SPARSE * len(named), _FEW_IDS):  # ids repeat across slots: a tenth of the time of sorting
         is_named = np.zeros(span, np.bool_)
         is_named[named - first] = True
         queries = np.flatnonzero(is_named)
@@ -349,13 +349,13 @@ def merge_growth(chunks: list[Chunk]) -> tuple[Array, Array] | None:
 
 
 def find_ended(chunks: list[Chunk]) -> frozenset[int]:
-    """Return the queries whose FOR has passed; every slot that holds a query reports it."""
+    """Return the queries whose FOR has passed. Every slot that holds such a query reports it."""
     notices = (notice for chunk in chunks for notice in unpack_json(chunk.payload))
     return frozenset(int(notice["query"]) for notice in notices if notice["event"] == "ended")
 
 
 def collect_found(chunks: list[Chunk], asked: int) -> tuple[FoundRecords, ...]:
-    """Return the answers to look-ups, one for each stream; an empty one where nothing was found."""
+    """Return the answers to look-ups, one for each stream; empty if nothing was found."""
     if not asked:
         return ()
     streams: dict[int, list[pa.RecordBatch]] = {}
@@ -372,10 +372,10 @@ def collect_found(chunks: list[Chunk], asked: int) -> tuple[FoundRecords, ...]:
 def collect_answers(
     asks: Iterable[AskSpec], chunks: list[Chunk]
 ) -> tuple[dict[int, list[bytes]], list[SnapshotAsked]]:
-    """Return the slots' shares of each snapshot's answer, and the second questions of those that move.
+    """Return the slots' shares of each snapshot's answer, and the second questions of moving snapshots.
 
-    A snapshot around focal objects is asked twice, see `stqsh.engine.planning.pending_log`: the first time
-    the slots answer where the objects are. A snapshot that no slot can answer gets an empty list.
+    A snapshot around focal objects is sent twice, see `stqsh.engine.planning.pending_log`: the first time the
+    slots return the locations of the objects. A snapshot that no slot can answer gets an empty list.
     """
     shares: dict[int, list[bytes]] = {}
     for chunk in chunks:
@@ -392,7 +392,7 @@ def collect_answers(
 
 
 def with_places(spec: SnapshotSpec, shares: Iterable[bytes]) -> tuple[SnapshotSpec, Place | None]:
-    """Return a snapshot whose moving regions are where the slots say, and its own region's centre."""
+    """Return a snapshot with moving regions at the reported locations, and the centre of its own region."""
     keys, places = focal_keys(spec), dict[Key, Place]()
     for share in map(unpack, shares):
         for row in share.to_pylist():
@@ -411,7 +411,7 @@ def by_slot(stats: Sequence[SlotStats], sifted: Sequence[SiftedRecords] = ()) ->
 
     Args:
         stats: the reports of both.
-        sifted: what the slots did not get of the batch's records.
+        sifted: counts of the batch's records that were not sent to slots.
     """
     slots: dict[int, SlotStats] = {}
     for entry in sorted(stats, key=lambda entry: (entry.slot, entry.objects is None)):
@@ -426,7 +426,7 @@ def by_slot(stats: Sequence[SlotStats], sifted: Sequence[SiftedRecords] = ()) ->
 
 
 def by_stream(sifted: Sequence[SiftedRecords]) -> dict[int, tuple[int, int]]:
-    """Return how many records slots had use for and how many not, by stream."""
+    """Count the records that slots could use and those that they could not, by stream."""
     counts: dict[int, tuple[int, int]] = {}
     for one in sifted:
         used, unused = counts.get(one.stream, (0, 0))
@@ -435,10 +435,10 @@ def by_stream(sifted: Sequence[SiftedRecords]) -> dict[int, tuple[int, int]]:
 
 
 def time_split(timings: Sequence[TaskTiming], run_us: int, write_us: int) -> TimeSplit:
-    """Return where a batch's time went.
+    """Return the split of a batch's time.
 
-    Slots work side by side, so the slowest one counts. `transfer_us` is what remains of the job: scheduling,
-    shuffles, and moving chunks between Spark and Python.
+    Slots work in parallel, so the slowest one counts. `transfer_us` is the remaining time of the job:
+    scheduling, shuffles, and moving chunks between Spark and Python.
 
     Args:
         timings: of all tasks.
@@ -464,9 +464,9 @@ def time_split(timings: Sequence[TaskTiming], run_us: int, write_us: int) -> Tim
 
 
 def lag_s(clock: BatchClock, now_us: int) -> float | None:
-    """Return how many seconds ago the last step of a batch was due by the wall clock.
+    """Return the lag: how many seconds ago the last step of a batch was due by the wall clock.
 
-    Return None for a batch without steps, and where nothing plays at a pace.
+    Return None for a batch without steps, and if nothing plays at a pace.
     """
     if clock.due_us is None or not clock.playing or clock.steps < 1:
         return None

@@ -1,10 +1,11 @@
-"""Retention of the update log: a separate process folds its older updates.
+"""Retention of the update log: a separate process folds the log's older updates.
 
-`python -m stqsh.engine.delivery.log_retention --home DIR --up-to N` is that process: a batch never waits for
-it, and its memory is freed when it ends. Folding (`stqsh.storage.update_log.compaction`) costs a fraction of
-a microsecond for each update, and as much again for each one that still holds. Therefore it folds a lot at
+`python -m stqsh.engine.delivery.log_retention --home DIR --up-to N` runs that process. Batches never wait for
+it, and its memory is freed when it exits. Folding (`stqsh.storage.update_log.compaction`) takes a fraction of
+a microsecond for each update, and as much again for each one still in force. Therefore it folds a lot at
 once: when the log has grown to `updates.keep`, and past twice the base, all but its newer half is folded.
-Then the rows of control.db go that only the updates before needed (`stqsh.storage.queries.forgotten`).
+Then it deletes the rows of control.db that only the folded updates needed
+(`stqsh.storage.queries.forgotten`).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ log = logging.getLogger("stqsh.engine")
 class LogRetention:
     """Starts the folding of a session's update log as it grows.
 
-    `keep` returns `updates.keep` in bytes. Where the disk is full, half of the log is folded.
+    `keep` returns `updates.keep` in bytes. If the disk is full, half of the log is folded.
     """
 
     def __init__(
@@ -53,25 +54,25 @@ class LogRetention:
         self._lock, self._stopped = threading.Lock(), threading.Event()
 
     def start(self) -> None:
-        """Start to watch the log."""
+        """Start watching the log."""
         threading.Thread(target=self._run, name="retention", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop watching, and end a process that folds; the log stays as it is."""
+        """Stop watching, and end a running fold; the log remains valid."""
         self._stopped.set()
         if self._folding is not None:
             self._folding.terminate()
             self._folding.wait()
 
     def delivered(self, batch: int, size: int) -> None:
-        """Note how many bytes a batch added to the log."""
+        """Record how many bytes a batch added to the log."""
         with self._lock:
             if not self._sizes or self._sizes[-1][0] < batch:
                 self._sizes.append((batch, size))
                 self._bytes += size
 
     def look(self) -> None:
-        """Start to fold if it is time to, unless a process does so already."""
+        """Start a fold if one is due and none is running."""
         if self._folding is not None and (self._folding.poll() is None or self._has_just_failed()):
             return
         base = read_base(self._control)
@@ -91,12 +92,12 @@ class LogRetention:
         while not self._stopped.wait(self._tuning.log_look_s):
             try:
                 self.look()
-            except Exception:  # a full disk, a busy database: the next look may be possible
+            except Exception:  # a full disk, a busy database: the next check may succeed
                 log.exception("the update log is not folded")
 
     def _has_just_failed(self) -> bool:
-        """Return whether the last process failed, as on a damaged file, and it is too early for another."""
-        failed = self._folding is not None and self._folding.returncode > 0  # below: it was ended
+        """Return whether the last process failed, as on a damaged file, too recently to start another."""
+        failed = self._folding is not None and self._folding.returncode > 0  # negative: it was killed
         return failed and time.monotonic() - self._begun < self._tuning.log_retry_s
 
     def _older_half(self, keep: int) -> int:
@@ -135,7 +136,7 @@ def main(arguments: list[str] | None = None) -> None:
         log.error("the update log is not folded, and grows: %s", error.message)
         sys.exit(error.exit_code)
     log.debug("the update log is folded up to batch %d, in %.1f s", base.batch, time.monotonic() - begun)
-    # A reader may still have what is folded now in its hands, but not what was folded before.
+    # A reader may still be reading the files folded now, but not those folded before.
     if before.batch <= read_progress(control).batch - 2 and (count := forget_queries(control, before.step)):
         log.debug("%d queries that were dropped up to step %d are forgotten", count, before.step)
         if size := control.give_back():

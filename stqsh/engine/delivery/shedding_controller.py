@@ -1,7 +1,7 @@
-"""Load shedding between batches: read the slots' load and the orders in the log, and give the next order.
+"""Load shedding between batches: read the slots' load and the orders in the log, and decide the next order.
 
-A query over a significant stream that is registered or resumed sees only objects that other queries have
-kept; a region that grows back has no objects in its new parts. Both warm up: they are right once every object
+A query over a significant stream that is registered or resumed finds only objects that other queries have
+kept. A region that grows back has no objects in its new parts. Both warm up: they are exact once every object
 has reported, one REPORT EVERY later.
 """
 
@@ -24,17 +24,17 @@ from stqsh.storage.session_settings import session_settings
 from stqsh.storage.shedding_orders import MemorySettings, look_after, memory_settings, orders_after
 
 MOST = 64
-"""Maximum number of batches that are kept apart; queries of earlier ones share the oldest entry."""
+"""Maximum number of batches with entries of their own; queries of earlier batches share the oldest entry."""
 
 
 @dataclass(frozen=True, slots=True)
 class WarmupBatch:
-    """One batch: its steps, the log rows that it took in, and their effect.
+    """One batch: its steps, the log rows that it applied, and their effect.
 
     Attributes:
         first: its first step.
         last: its last step.
-        before: it took in the log's rows `before < row <= seq`.
+        before: it applied the log's rows `before < row <= seq`.
         seq: see `before`.
         report_steps: after this many steps every object has reported.
         grows: whether an order among the rows lets regions or their caches grow.
@@ -49,7 +49,7 @@ class WarmupBatch:
 
 
 def warmup_after(before: Warmup, batch: WarmupBatch) -> Warmup:
-    """Return the warm-up after a batch that took steps."""
+    """Return the warm-up after a batch with steps."""
     recent = [entry for entry in before.recent if entry[1] > batch.last]
     due = batch.first + batch.report_steps
     if batch.seq > batch.before and due > batch.last:
@@ -59,7 +59,7 @@ def warmup_after(before: Warmup, batch: WarmupBatch) -> Warmup:
 
 
 def ask_for_more(orders: Iterable[SheddingOrder]) -> bool:
-    """Return whether one of these orders asks for more than the one before it.
+    """Return whether any of these orders lets regions or caches grow compared with the order before it.
 
     The first of them was in force before the others.
     """
@@ -76,9 +76,9 @@ def _merge_oldest(recent: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 class SheddingController:
-    """Follows the orders of a session and gives new ones.
+    """Follows the orders of a session and decides new ones.
 
-    `profile` has the settings that SET overrides. The load is looked at each `every` steps.
+    `profile` has the settings that SET overrides. The load is checked every `every` steps.
     """
 
     every = TUNING.shedding_steps
@@ -93,7 +93,7 @@ class SheddingController:
         self._settling = Warmup() if memory is None else memory.settling
 
     def describe(self, stats: Iterable[SlotStats], clock: BatchClock) -> MemoryStats | None:
-        """Return what status lines show: the order in force, sums, and the queries that warm up.
+        """Return the figures for status lines: the order in force, sums, and the queries that are warming up.
 
         Args:
             stats: of the slots' Evaluate.
@@ -122,10 +122,10 @@ class SheddingController:
         )
 
     def decision(self, stats: Iterable[SlotStats], clock: BatchClock) -> SheddingOrder | None:
-        """Return the order to give after a batch; None if the last one stays, or has yet to take effect.
+        """Return the order to issue after a batch; None if the last one stays, or has yet to take effect.
 
-        The load is looked at each `every` steps only, where the planner ends batches.
-        A repeated batch gets the same order. Call this in the transaction that appends the order.
+        The load is checked only every `every` steps, where the planner ends batches. A repeated batch gets
+        the same order. Call this in the transaction that appends the order.
         """
         streams = _by_slot_and_stream(stats)
         if not streams or look_after(clock.first_step - 1, self.every) > clock.last_step:
@@ -139,7 +139,7 @@ class SheddingController:
         return None if order is standing else order
 
     def _observe(self, streams: list[tuple[int, StreamMemory]], clock: BatchClock) -> SheddingOrder:
-        """Note the load after a batch, and return the order that was in force in it."""
+        """Record the load after a batch, and return the order that was in force in it."""
         self._follow(self._seq)
         orders = [order for number, order in self._orders if number <= max(clock.seq, self._orders[0][0])]
         batch = WarmupBatch(
@@ -154,7 +154,7 @@ class SheddingController:
         return orders[-1]
 
     def _follow(self, seq: int) -> None:
-        """Read new orders; the first of them is the one in force once the log's row `seq` is taken in."""
+        """Read new orders. The first one kept is the order in force once the log's row `seq` is applied."""
         self._orders += orders_after(self._control, self._orders[-1][0])
         past = sum(number <= seq for number, _ in self._orders)
         del self._orders[: max(0, past - 1)]
@@ -172,5 +172,5 @@ class SheddingController:
 
 
 def _by_slot_and_stream(stats: Iterable[SlotStats]) -> list[tuple[int, StreamMemory]]:
-    """Return what all slots hold of significant streams: (stream, memory on one slot)."""
+    """Return the memory of significant streams on all slots: (stream, memory on one slot)."""
     return [(stream, memory) for one in stats for stream, memory in one.memory.items()]

@@ -1,8 +1,8 @@
-"""Load shedding policy: the next order, from settings, load and last order (SOLE section 6).
+"""Load shedding policy: compute the next order from settings, load and last order (SOLE section 6).
 
 It is a pure function of the settings, the load and the current order. The load may rise up to the budget.
-Beyond it shedding begins, and continues until the load is at the target, a share of the budget. Between
-the two the order stays as it is, so that it does not oscillate.
+Beyond it shedding begins, and continues until the load is at the target, a share of the budget. Between the
+two the order does not change, so that it does not oscillate.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from stqsh.spec.stats import StreamMemory
 from stqsh.storage.shedding_orders import MemorySettings, allowed
 
 CACHE_DOWN, CACHE_UP = 0.25, 0.1
-"""Steps of the cache's share: it falls fast, and rises in small steps that hardly overshoot the budget."""
+"""Steps of the cache's share. It falls fast, and rises in small steps to avoid overshooting the budget."""
 LEAST_AREA = 0.1
-"""The least share of a region: less is no useful answer, and would take long to grow back."""
+"""The minimum share of a region: a smaller one gives no useful answer, and would take long to grow back."""
 LEAST_GROWTH, MOST_GROWTH = 0.001, 1.25
-"""Growth of a region's area in one order: at least this much in all, at most by this factor."""
+"""Growth of the share of regions' areas in one order: at least this much in all, at most by this factor."""
 _NOTABLE = 0.02
-"""The least change of `part` that is worth a new order."""
+"""The minimum change of `part` that is worth a new order."""
 _DIGITS, _LITTLE = 4, 1e-6
 
 
@@ -33,9 +33,9 @@ class StreamLoad:
 
     Attributes:
         histogram: objects that no query has locked, by reference count: S[1] … S[63], then the rest.
-        report_steps: after this many steps, an object that may come back has reported.
-        shadow: the number of objects that were dropped and still report.
-        least: the least accuracy of a query.
+        report_steps: the number of steps within which every object that may come back reports.
+        shadow: the number of dropped objects that still report.
+        least: the lowest accuracy of a query.
         dropped: the histogram of the objects in `shadow`.
     """
 
@@ -50,13 +50,13 @@ class StreamLoad:
 
     @property
     def by_references(self) -> tuple[int, ...]:
-        """S of all objects that are not locked, whether they are held or have been dropped."""
+        """The histogram S of all objects that are not locked, held or dropped."""
         if not self.dropped:
             return self.histogram
         return tuple(map(sum, zip(self.histogram, self.dropped, strict=True)))
 
     def held(self, settings: MemorySettings) -> int:
-        """Return what counts against the budget: objects or bytes."""
+        """Return the load that counts against the budget: objects or bytes."""
         return self.bytes if settings.in_bytes else self.objects
 
     def wanted(self, settings: MemorySettings) -> float:
@@ -65,7 +65,7 @@ class StreamLoad:
 
 
 def load_of(memories: Iterable[StreamMemory], step: int, report_steps: int) -> StreamLoad:
-    """Sum what slots hold of significant streams after a step."""
+    """Sum the memory of significant streams over slots after a step."""
     streams = list(memories)
     histogram, dropped = (
         tuple(sum(counts) for counts in zip(*columns, strict=True))
@@ -84,14 +84,14 @@ def load_of(memories: Iterable[StreamMemory], step: int, report_steps: int) -> S
 
 
 def decide(settings: MemorySettings, load: StreamLoad, now: SheddingOrder) -> SheddingOrder:
-    """Return the order to follow `now` under a load; `now` itself where nothing changes.
+    """Return the order after `now` for a load; `now` itself if nothing changes.
 
-    Over the budget, object shedding drops the objects that fewer than k queries want, with the least k that
-    brings the load to the target (SOLE section 6.4). SOLE stops dropping there, but a dropped object would
-    come back with its next report; so k stays, and of the objects that k - 1 queries want only the necessary
-    part is dropped. S also counts dropped objects, so it is known in advance what must be dropped and what
-    may come back. Everything comes back once all of it fits the target. Query shedding shrinks caches first,
-    then regions, and lets them grow back, step by step, below the target (section 6.3).
+    Over the budget, object shedding drops the objects that fewer than k queries want, with the smallest k
+    that brings the load to the target (SOLE section 6.4). SOLE stops dropping there, but a dropped object
+    would come back with its next report. So k stays, and of the objects that k - 1 queries want only the
+    necessary part is dropped. S also counts dropped objects, so it shows in advance what must be dropped and
+    what may come back. Everything comes back once all of it fits the target. Query shedding shrinks caches
+    first, then regions, and lets them grow back, step by step, below the target (section 6.3).
     """
     order = allowed(settings, now)
     if settings.sheds:
@@ -101,7 +101,7 @@ def decide(settings: MemorySettings, load: StreamLoad, now: SheddingOrder) -> Sh
 
 
 def _shed_objects(settings: MemorySettings, load: StreamLoad, now: SheddingOrder) -> SheddingOrder:
-    """Return the order that drops more objects above the target, once over the budget, or fewer below it."""
+    """Return an order that drops more objects once the load exceeds the budget, or fewer below the target."""
     held, budget, target = load.held(settings), settings.budget or 0, settings.target or 0.0
     if now.k == 1 and held <= budget:
         return now
@@ -121,11 +121,11 @@ def _shed_objects(settings: MemorySettings, load: StreamLoad, now: SheddingOrder
 
 
 def least_k(histogram: Sequence[int], excess: float) -> tuple[int, float]:
-    """Return the least k for an excess, and the share to drop of the objects that k - 1 queries want.
+    """Return the smallest k for an excess, and the share to drop of the objects that k - 1 queries want.
 
     At least `excess` objects are wanted by fewer than k queries. SOLE section 6.4 drops all of those that k -
-    1 want; the share is what suffices. If there are not enough objects, k is the least that drops all of
-    them; k = 1 drops none.
+    1 want; the share is the part that suffices. If there are not enough objects, k is the smallest that drops
+    all of them; k = 1 drops none.
     """
     fewer = list(accumulate(histogram[:-1], initial=0))  # by k - 1: how many are wanted by fewer than k
     wanted = min(excess, fewer[-1])
@@ -139,7 +139,7 @@ def least_k(histogram: Sequence[int], excess: float) -> tuple[int, float]:
 def _shed_queries(settings: MemorySettings, load: StreamLoad, now: SheddingOrder) -> SheddingOrder:
     held, budget, target = load.held(settings), settings.budget or 0, settings.target or 0.0
     if held > budget:
-        # Where every query is at its least accuracy, smaller shares would only delay the recovery.
+        # If every query is at its minimum accuracy, smaller shares would only delay the recovery.
         return now if load.least > now.area + _LITTLE else _shrunk(now, target / held)
     # Objects in a larger region appear as they report; growing before that would grow too far.
     if held < target and load.step - now.step >= load.report_steps:

@@ -1,4 +1,4 @@
-"""The queries that slots evaluate over the copy by key of a stream, see `stqsh.core.keyed_copy`."""
+"""Select the queries that slots evaluate over a stream's copy by key, see `stqsh.core.keyed_copy`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stqsh.storage.queries.living_queries import LivingQueries
 from stqsh.storage.queries.query_commands import Command
 
 _AT_ONCE = 1 << 16
-"""How many records are read at a time."""
+"""The number of records read at a time."""
 
 
 class CopyCommands(NamedTuple):
@@ -42,11 +42,11 @@ def separated(
     *,
     begins: bool,
 ) -> CopyCommands:
-    """Separate commands to a stream from those to its copy; changes of queries are for both.
+    """Separate commands to a stream from those to its copy; changes of queries go to both.
 
     Args:
         commands: the commands of the batch.
-        living: the queries that live before it.
+        living: the queries alive before the batch.
         begins: whether the copy begins.
     """
     dropped = {one.id for one in commands if isinstance(one, DropCommand)}
@@ -75,7 +75,11 @@ def separated(
 
 
 def _remembering(command: RegisterCommand | QueryRows, ids: set[int], *, dwelling: bool) -> NDArray[np.bool_]:
-    """Return which queries of a command remember objects: those among some ids, and with DWELL or SYNC."""
+    """Return a mask of the queries of a command that remember objects, bool (n,).
+
+    These are the queries among some ids and, if `dwelling`, those with DWELL or of a kind that remembers
+    objects. Queries of a kind whose whole answer is sent again on resume never count.
+    """
     pattern = command.query if isinstance(command, RegisterCommand) else command.pattern
     found = _among(command, ids)
     kind = find_kind(pattern.kind)
@@ -93,7 +97,7 @@ def _ids(command: RegisterCommand | QueryRows) -> NDArray[np.int64]:
 
 
 def _those(command: RegisterCommand | QueryRows, rows: NDArray[np.bool_]) -> list[Command]:
-    """Return some of the queries of a command, as a command or none."""
+    """Return the selected queries of a command, as a list of at most one command."""
     if not rows.any():
         return []
     return [command if isinstance(command, RegisterCommand) or rows.all() else command.those(rows)]
@@ -104,8 +108,8 @@ def last_records(store: ReplayStore, previous: Rows, step: int, key: str) -> Ite
 
     Args:
         store: the store.
-        previous: the row before each of these rows, as `previous_rows` has them.
-        step: the step after which these are the last ones.
+        previous: the row before each of these rows, as `previous_rows` returns them.
+        step: the step after which these records are the last ones.
         key: the column of keys.
     """
     is_last = previous >= -1

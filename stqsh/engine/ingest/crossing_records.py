@@ -1,9 +1,9 @@
-"""Records of a moving stream that is routed by space: who gets them, and what they are to each slot.
+"""Deal records of a moving stream that is routed by space, and assign their role on each slot.
 
 An object is on the slot to which its last record was dealt. When its next record belongs to another slot, it
-crosses: the slot that has it gets the record as a departure, and the new one gets it beside the record before
+crosses: the old slot gets the record as a departure, and the new slot gets it together with the previous one
 (CheetahGIS, section IV: the Transformer's old and new tuple, of which Indexers make a delete and an insert).
-So a change of the routing moves no object: each crosses with its next record, as it would cross a border.
+So a change of the routing moves no object: each object crosses with its next record, as at a border.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Slots = NDArray[np.int32]
 
 
 class Places(NamedTuple):
-    """Where records are, and which rows of the store they have: (n,) each.
+    """The locations of records, and their rows in the store: (n,) each.
 
     Attributes:
         rows: int64.
-        x, y: float64; NaN for an object that is nowhere.
+        x, y: float64; NaN for an object without a location.
         hashes: the hashes of their keys, uint64.
     """
 
@@ -45,10 +45,10 @@ class Places(NamedTuple):
 
 
 class RowRouting(NamedTuple):
-    """By which table each row of a store is dealt.
+    """The tables that deal the rows of a store.
 
     Attributes:
-        starts: the first row of each table, ascending; the first is 0.
+        starts: the first row that each table deals, ascending; the first is 0.
         table: returns a table by its position.
     """
 
@@ -56,7 +56,7 @@ class RowRouting(NamedTuple):
     table: Callable[[int], RoutingTable]
 
     def slots_of(self, places: Places) -> Slots:
-        """Return the slot of each record, int32 (n,); those without a place are dealt by their keys."""
+        """Return the slot of each record, int32 (n,); records without a location are dealt by their keys."""
         which = np.searchsorted(self.starts, places.rows, side="right") - 1
         slots = np.empty(len(which), np.int32)
         for number in np.unique(which).tolist():
@@ -66,7 +66,7 @@ class RowRouting(NamedTuple):
 
 
 def deal_places(table: RoutingTable, places: Places, texts: pa.Array[Any] | None = None) -> Slots:
-    """Return the slot of each record under a table, int32 (n,); those without a place are dealt by keys.
+    """Return the slot of each record under a table, int32 (n,); records without a location are dealt by keys.
 
     Tables that split records by words need their `texts`, a string array (n,).
     """
@@ -78,16 +78,16 @@ def deal_places(table: RoutingTable, places: Places, texts: pa.Array[Any] | None
 
 
 def texts_to_deal(table: RoutingTable, records: pa.RecordBatch, stream: StreamSpec) -> pa.Array[Any] | None:
-    """Return the texts by which a table deals records; None if it does not look at any."""
+    """Return the texts by which a table deals records; None if the table uses no texts."""
     return None if table.texts is None or stream.text is None else records.column(stream.text)
 
 
 class StepChanges(NamedTuple):
-    """What the records of a slice change, in whole steps: arrays (n,), one element for each record.
+    """The changes by the records of a slice, in whole steps: arrays (n,), one element for each record.
 
     Attributes:
-        last: the position of the record that an object has at the end of the step; of a stale one its own.
-        before: the row that it had at the end of the step before, -1 for none, int64.
+        last: the position of the object's last record in the step; the position itself for a stale record.
+        before: the object's row at the end of the previous step, -1 for none, int64.
         stale: whether the record is stale.
     """
 
@@ -97,22 +97,24 @@ class StepChanges(NamedTuple):
 
     @staticmethod
     def of(start: int, steps: NDArray[np.int64], previous: Rows) -> StepChanges:
-        """Find the changes.
+        """Compute the changes.
 
         Args:
             start: the row of the first record.
             steps: the step of each record, int64 (n,).
-            previous: the row before each, as `previous_rows` has them, int64 (n,).
+            previous: the row before each, as `previous_rows` returns them, int64 (n,).
         """
         stale = previous < -1
         last, before = np.arange(len(steps)), np.where(stale, -1, previous)
 
         def in_step(records: Rows) -> Rows:
-            """Return the records whose `before` is in the same step."""
+            """Return the records whose `before` row is in the same step."""
             inside = records[before[records] >= start]
             later: Rows = inside[steps[before[inside] - start] == steps[inside]]
             return later
 
+        # An object may report several times in a step. Follow the chain of previous rows until `before` is in
+        # an earlier step, then point `last` of each record at the end of its chain, by pointer jumping.
         again = in_step(last)
         last[before[again] - start] = again
         while len(again):
@@ -163,12 +165,12 @@ def deal_crossing(
 
 
 class Crossings(NamedTuple):
-    """The records with which objects cross to other slots.
+    """The records at which objects cross to other slots.
 
     Attributes:
         at: their positions.
         old: the slots that the objects leave, int32.
-        before: the records that they had there, in the declared columns.
+        before: the objects' records there, in the declared columns.
     """
 
     at: Rows
@@ -177,12 +179,12 @@ class Crossings(NamedTuple):
 
 
 def with_crossings(dealt: DealtRecords, stale: NDArray[np.bool_], crossings: Crossings) -> DealtRecords:
-    """Return records with their roles, and beside them those for the slots that objects leave.
+    """Return records with roles, plus a departure (old slot) and the previous record (new slot) per crossing.
 
     Args:
         dealt: the records with `_step` and `_hash`, and the slot of each.
         stale: which of them are stale, (n,).
-        crossings: those with which objects cross.
+        crossings: the records at which objects cross.
     """
     (records, slots), (at, old, before) = dealt, crossings
     steps, moved = records.column("_step").to_numpy(), records.take(at)
@@ -201,7 +203,7 @@ def with_crossings(dealt: DealtRecords, stale: NDArray[np.bool_], crossings: Cro
 def coordinates(
     records: pa.RecordBatch, stream: StreamSpec
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return x and y of records, float64 (n,) each; NaN for an object that is nowhere."""
+    """Return x and y of records, float64 (n,) each; NaN for an object without a location."""
     x, y = (records.column(name).to_numpy(zero_copy_only=False) for name in (stream.x, stream.y))
     return x, np.where(np.isnan(x), np.nan, y)
 

@@ -1,10 +1,10 @@
-"""The dealer of a stream that is routed by space and has no whole store: live ones, and endless generators.
+"""The dealer of streams routed by space that have no complete store: live streams and endless generators.
 
-A stream of moving objects that was read to its end has the record before each record beside its store. Of
-other streams nobody has it before the record comes, so an operator before Evaluate keeps the last record of
-each object, and the slot to which it was dealt (CheetahGIS, section IV: the Transformer's hash table). It is
-keyed by object. Its state begins with what the slots have when the stream is first repartitioned, until when
-they are dealt by the same keys. For events see `stqsh.engine.ingest.event_dealer`.
+A moving stream that was read to its end has an index of the previous record of each record. For other streams
+that does not exist in advance, so an operator before Evaluate keeps the last record of each object, and the
+slot to which it was dealt (CheetahGIS, section IV: the Transformer's hash table). It is keyed by object. Its
+state starts with the slots' records when the stream is first repartitioned. Until then records are dealt by
+the same keys. For events see `stqsh.engine.ingest.event_dealer`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from stqsh.storage.stream_routes import published_table
 
 _KINDS = (ChunkKind.DEAL_ORDER, ChunkKind.DEAL_RECORDS, ChunkKind.DEAL_SEEDS)
 _SPARE = 1024
-"""Silent objects that may remain in any case."""
+"""The number of silent objects allowed beyond half of the stored ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Dealer:
 
     Attributes:
         spec: the stream.
-        blobs: the session's blobs, which have the routing tables.
+        blobs: the session's blobs, which hold the routing tables.
         slots: the number of slots.
     """
 
@@ -77,7 +77,7 @@ class Dealer:
         return chunk.stream == self.spec.id and chunk.kind in _KINDS
 
     def apply(self, state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
-        """Deal the records of a batch, or take in what the slot has had."""
+        """Deal the records of a batch, or load the slot's last records as seeds."""
         seeds, found = batches(ChunkKind.DEAL_SEEDS, chunks), batches(ChunkKind.DEAL_RECORDS, chunks)
         orders = [chunk for chunk in chunks if chunk.kind == ChunkKind.DEAL_ORDER]
         order = unpack_struct(orders[0].payload, DealOrder) if orders else None
@@ -98,7 +98,7 @@ class Dealer:
         order: DealOrder | None,
         found: list[pa.RecordBatch],
     ) -> list[Chunk]:
-        """Deal the records of moving objects, and send the copy by key what it gets."""
+        """Deal the records of moving objects, and send the copy by key its records."""
         for some in seeds:
             objects.add(some)
         if order is None:
@@ -125,7 +125,7 @@ class Dealer:
         dealt: Sequence[DealtRecords],
         sieve: RecordSieve | None = None,
     ) -> Iterator[Chunk]:
-        """Yield the records for each slot, those without use for it left out by a sieve."""
+        """Yield the records for each slot, without those that its sieve leaves out."""
         for piece, (records, slots) in enumerate(dealt):
             for slot in np.unique(slots).tolist():
                 mine = records.filter(pa.array(slots == slot))
@@ -139,7 +139,7 @@ class Dealer:
     def _to_copy(
         self, slot: int, order: DealOrder, copied: Sequence[tuple[ChunkKind, Phase, pa.RecordBatch]]
     ) -> Iterator[Chunk]:
-        """Yield what the copy by key gets, which is on the slot of the same number."""
+        """Yield the chunks for the copy by key, which is on the slot of the same number."""
         for kind, phase, records in copied:
             for at, payload, rows in packed_records(records, 0):
                 yield self._chunk(slot, kind, at._replace(phase=phase), order, rows, payload)
@@ -154,11 +154,11 @@ class Dealer:
 class Dealers:
     """The fold of all dealers as one operator, on a cluster.
 
-    Operators of a cluster do not come with streams. The slots' seeds take a way round it: Deliver keeps them,
-    and the first batch that a dealer deals brings them, see `stqsh.engine.ingest.dealer_seeds`.
+    Spark cannot add operators when streams are created. The slots' seeds therefore bypass it: Deliver keeps
+    them, and the first batch that a dealer deals includes them, see `stqsh.engine.ingest.dealer_seeds`.
 
     Attributes:
-        blobs: the session's blobs, which have the routing tables.
+        blobs: the session's blobs, which hold the routing tables.
         slots: the number of slots.
     """
 
@@ -171,7 +171,7 @@ class Dealers:
         return chunk.kind in _KINDS
 
     def apply(self, state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
-        """Let each stream's dealer deal the records of a batch; forget those of streams that are gone."""
+        """Run each stream's dealer on the records of a batch; forget dealers of dropped streams."""
         streams: dict[int, list[Chunk]] = {}
         for chunk in chunks:
             streams.setdefault(chunk.stream, []).append(chunk)
@@ -187,9 +187,9 @@ class Dealers:
 
 
 class _DealtObjects:
-    """The last record of each object on a slot of the dealer, and where it is.
+    """The last record of each object on a slot of the dealer, and the object's slot.
 
-    Arrays: those of an `ObjectTable`, and beside them `home`, the slot to which the record was dealt, int32.
+    Arrays: those of an `ObjectTable`, plus `home`, the slot to which the record was dealt, int32.
     """
 
     def __init__(self, state: SlotState, spec: StreamSpec) -> None:
@@ -225,6 +225,7 @@ class _DealtObjects:
         last = np.arange(len(rows))
         of_object = np.zeros(len(table), np.int64)
         of_object[obj[final]] = final
+        # All records of an object in the step go to the slot of its last valid one; stale ones to their own.
         last[~stale] = of_object[obj[~stale]]
         hashes = records.column("_hash").to_numpy()
         slots = deal_places(routing, Places(last, *coordinates(records, self._spec), hashes))[last]
@@ -236,9 +237,9 @@ class _DealtObjects:
         return dealt
 
     def without_silent(self, order: DealOrder) -> list[DealtRecords]:
-        """Forget objects that have been silent for `REPORT EVERY` once they are most of those stored.
+        """Forget objects that have been silent for `REPORT EVERY`, once they are the majority of objects.
 
-        They depart from their slots with the record that they have there, and come back as new ones.
+        They depart from their slots with their last record, and return as new objects.
         """
         report = self._spec.report_every_us
         if report is None or order.base_tick is None or order.tick_us is None:
@@ -264,7 +265,7 @@ class _DealtObjects:
 
 
 def _by_step(records: pa.RecordBatch) -> list[pa.RecordBatch]:
-    """Cut records, which are in order of steps, into those of each step."""
+    """Split records, which are in order of steps, by step."""
     steps = records.column("_step").to_numpy()
     starts = np.flatnonzero(np.diff(steps, prepend=-1)).tolist()
     return [records.slice(start, end - start) for start, end in pairwise([*starts, len(steps)])]

@@ -1,6 +1,6 @@
-"""What dealers of a cluster begin with, on its way from the slots: blobs of the session, one for each dealer.
+"""Pass the initial records of a cluster's dealers from the slots to the dealers in blobs, one per dealer.
 
-The folder of a stream has it, so it is removed with the stream.
+The blob is in the stream's folder, so it is removed with the stream.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from stqsh.storage.blobs import Blobs
 
 
 def take_seeds(chunks: pa.Table, blobs: Blobs, spool: Spool) -> pa.Table | None:
-    """Keep what slots have sent for the beginning of dealers, and return the other chunks.
+    """Store the seeds that slots have sent for dealers, and return the other chunks.
 
     Args:
-        chunks: what the slots have sent, a table of the schema CHUNK.
+        chunks: the slots' chunks, a table of the schema CHUNK.
         blobs: the session's files.
         spool: where large payloads are.
 
     Returns:
-        None if they have sent none; nothing is kept then.
+        None if there are no seeds; then nothing is stored.
     """
     are_seeds = pc.is_in(chunks["kind"], value_set=pa.array([ChunkKind.DEAL_SEEDS.value]))
     seeds = chunks.filter(are_seeds)
@@ -38,10 +38,10 @@ def take_seeds(chunks: pa.Table, blobs: Blobs, spool: Spool) -> pa.Table | None:
 
 
 def read_seeds(blobs: Blobs, stream: int, step: int) -> list[Chunk]:
-    """Return what slots have sent after a step for the beginning of a stream's dealer.
+    """Return the seeds that slots sent after a step for a stream's dealer.
 
     Raises:
-        DamagedFileError: it is gone.
+        DamagedFileError: the blob is missing.
     """
     return unpack_chunks(memoryview(blobs.read(_seeds_file(stream, step))))
 

@@ -1,8 +1,8 @@
-"""What the dealer of a live event stream does: it finds duplicates, and deals the others by their places.
+"""The dealer of a live event stream: find duplicates, and deal the other events by location.
 
-Of several events with the same key that are kept at once, the first counts. So duplicates are found where all
-records of a key are: on the slots while they are dealt by key, and at the dealer from the first change of the
-routing on. Its state begins with the keys that the slots have had. Events stay where they were dealt.
+Of several events with one key that are kept at the same time, the first counts. So duplicates are found where
+all records of a key are: on the slots while events are dealt by key, and in the dealer from the first change
+of the routing on. Its state starts with the slots' keys. Events stay where they were dealt.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FOR_EVER = -1
 
 
 def take_in_keys(state: SlotState, spec: StreamSpec, seeds: Sequence[pa.RecordBatch]) -> None:
-    """Take in the keys that the slot of the same number has had."""
+    """Add the keys that the slot of the same number had."""
     kept = KeptEventKeys.of(state, spec)
     for keys in seeds:
         kept.add(keys)
@@ -46,7 +46,7 @@ def deal_events(
     found: Sequence[pa.RecordBatch],
     table: RoutingTable,
 ) -> DealtRecords:
-    """Deal the records of a batch; duplicates go along, and only count."""
+    """Deal the records of a batch; duplicates are sent, too, and only counted."""
     assert order.base_tick is not None and order.tick_us is not None, "records come in steps"
     records = concatenate(list(found))
     keep = _FOR_EVER if spec.keep_us is None else spec.keep_us

@@ -1,4 +1,4 @@
-"""HTTP sources: JSON lines that programs of this machine POST; the answer comes once they are kept."""
+"""HTTP sources: receive JSON lines that local programs POST; respond once the lines are stored."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from stqsh.storage.disk_space import is_full
 log = logging.getLogger("stqsh.engine")
 
 MOST_BYTES = 16 << 20
-"""The most bytes of a post."""
+"""The maximum size of a post in bytes."""
 _DRAINED_BYTES = 64 << 20
 _RETRY_S, _PATIENCE_S = 1.0, 30.0
 _PLACE = "http"
@@ -34,7 +34,7 @@ _EMPTY = "the post is empty: send one JSON object per line"
 
 
 class RefusedError(Exception):
-    """A post that is not taken: the status, and a sentence that says why."""
+    """A rejected post: the status, and a sentence with the reason."""
 
     def __init__(self, status: HTTPStatus, sentence: str) -> None:
         super().__init__(sentence)
@@ -43,7 +43,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """What a post says of itself."""
+    """The headers of a post."""
 
     authorization: str
     length: str | None
@@ -52,7 +52,7 @@ class Post:
 
 
 class HttpIntake:
-    """Takes the posts of one stream into its spool.
+    """Writes the posts of one stream into its spool.
 
     Args:
         stream: its source is a port.
@@ -69,7 +69,7 @@ class HttpIntake:
         self._expected = f"Bearer {token_of(folder)}".encode()
 
     def listen(self, stop: threading.Event) -> None:
-        """Listen until `stop`; while another program uses the port, it is tried again."""
+        """Listen until `stop` is set; retry while another program uses the port."""
         self._stop = stop
         self._spool.mkdir(mode=0o700, parents=True, exist_ok=True)
         while not stop.is_set():
@@ -91,7 +91,7 @@ class HttpIntake:
         """Return the number of bytes of a post.
 
         Raises:
-            RefusedError: it is not to be read.
+            RefusedError: the post is rejected before its body is read.
         """
         if not hmac.compare_digest(post.authorization.encode("latin-1", "replace"), self._expected):
             raise RefusedError(
@@ -112,10 +112,10 @@ class HttpIntake:
         return int(post.length)
 
     def take(self, body: bytes) -> tuple[int, int]:
-        """Keep the records of a post; return how many, and how many lines became dead letters.
+        """Store the records of a post; return their number, and the number of dead letters.
 
         Raises:
-            RefusedError: no line is a record, or there is no room.
+            RefusedError: no line is a record, or the disk is full.
         """
         lines = [line for line in body.split(b"\n") if line.strip()]
         if not lines:
@@ -125,7 +125,7 @@ class HttpIntake:
         if is_full(self._spool):
             raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the disk is full: send it again later")
         found = self._decoder.decode(Messages(_PLACE, _line_numbers(body), lines))  # type: ignore[arg-type]
-        if not found.records.num_rows and not found.dead:  # a byte-order mark, which is no blank
+        if not found.records.num_rows and not found.dead:  # just a byte-order mark, which is not blank
             raise RefusedError(HTTPStatus.BAD_REQUEST, _EMPTY)
         if not found.records.num_rows:
             first = found.dead[0]
@@ -152,7 +152,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, _Answers)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say in the log, without what was sent, that a connection has broken off."""
+        """Log that a connection broke, without the content sent."""
         log.info("a connection to port %d has broken off", self.intake.port)
 
 
@@ -163,7 +163,7 @@ class _Answers(BaseHTTPRequestHandler):
     server: _Server
 
     def do_POST(self) -> None:
-        """Take a post."""
+        """Handle a post."""
         intake = self.server.intake
         try:
             size = intake.check(self._post())
@@ -187,7 +187,7 @@ class _Answers(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_HEAD = _refuse_method
 
     def handle_expect_100(self) -> bool:
-        """Refuse before the records are sent what would be refused afterwards."""
+        """Reject a post before its body is sent if it would be rejected afterwards."""
         try:
             self.server.intake.check(self._post())
         except RefusedError as refused:
@@ -208,13 +208,13 @@ class _Answers(BaseHTTPRequestHandler):
         )
 
     def _refuse(self, refused: RefusedError) -> None:
-        """Say why; the connection ends, as what was sent may not have been read."""
+        """Respond with the reason and close the connection, because the body may not have been read."""
         self.close_connection = True
         self._answer(refused.status, {"error": refused.sentence})
         self._drain()
 
     def _drain(self) -> None:
-        """Read what is still being sent, up to a limit, so that the client gets to read the answer."""
+        """Read the rest of the body, up to a limit, so that the client can read the response."""
         length = self.headers.get("Content-Length", "")
         left = min(int(length), _DRAINED_BYTES) if length.isascii() and length.isdigit() else 0
         try:

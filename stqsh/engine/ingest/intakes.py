@@ -1,4 +1,4 @@
-"""Intakes: a thread for each SOCKET, DIRECTORY and HTTP port puts what comes into the stream's spool."""
+"""Intakes: a thread for each SOCKET, DIRECTORY and HTTP source writes its input into the stream's spool."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from stqsh.storage.rows import StreamRow
 
 log = logging.getLogger("stqsh.engine")
 
-#: How often a directory is looked at, and after which failures wait.
+#: How often a directory is scanned, and how long a retry waits after a failure.
 _LOOK_S, _FAILED_S = 0.25, 5.0
 
 
 class Intakes:
-    """The threads of a session's streams that have one, by the streams' ids."""
+    """The intake threads of a session, by stream id."""
 
     def __init__(self, home: SessionHome) -> None:
         self._home = home
         self._stops: dict[int, threading.Event] = {}
 
     def begin(self, stream: StreamRow) -> None:
-        """Start the thread of a stream, if it needs one and has none yet."""
+        """Start the thread of a stream if it needs one and has none yet."""
         if stream.id in self._stops:
             return
         stop = threading.Event()
@@ -41,7 +41,7 @@ class Intakes:
             threading.Thread(target=work, name=stream.name, daemon=True).start()
 
     def _work(self, stream: StreamRow, stop: threading.Event) -> Callable[[], None] | None:
-        """Return what the thread of a stream does until `stop`."""
+        """Return the function that the thread of a stream runs until `stop` is set."""
         source, spool = stream.spec.source, self._home.stream(stream.id) / SPOOL
         if isinstance(source, SocketSourceSpec):
             return lambda: receive_lines(source.address, spool, stop)
@@ -53,7 +53,7 @@ class Intakes:
         return None
 
     def _take_files(self, stream: StreamRow, stop: threading.Event) -> None:
-        """Take the files of a directory as they appear; after a failure it is tried again from the ledger."""
+        """Read the files of a directory as they appear; after a failure, resume from the ledger."""
         taker, spool = None, self._home.stream(stream.id) / SPOOL
         while not stop.is_set():
             wait = _LOOK_S
@@ -69,26 +69,26 @@ class Intakes:
             stop.wait(wait)
 
     def keep(self, stream_ids: set[int]) -> None:
-        """End the threads of all streams except these."""
+        """Stop the threads of all streams except these."""
         for id_ in self._stops.keys() - stream_ids:
             self._stops.pop(id_).set()
 
 
 _CONNECT_S = 5.0
-#: The wait before another try: it doubles up to the most.
+#: The wait before a retry, which doubles up to a maximum.
 _WAIT_S, _MOST_WAIT_S = 0.2, 10.0
-#: How often a disk that takes nothing is tried again.
+#: How often a write to a full disk is retried.
 _FULL_S = 1.0
 _RECEIVE_BYTES = 1 << 18
-#: What follows a line within which a connection broke: no text, so that the line becomes a dead letter.
+#: Appended to a line in which a connection broke: it is not text, so the line becomes a dead letter.
 _BROKEN = b"\xff (the connection broke here)"
 
 
 def receive_lines(address: str, spool: Path, stop: threading.Event) -> None:
-    """Connect, and connect again when the server is away, until `stop`.
+    """Receive lines until `stop` is set, and reconnect when the server is unavailable.
 
-    A server that ends the connection has ended its last line, too. Where a connection breaks, the line that
-    has begun becomes a dead letter. While the disk takes no lines, the server waits.
+    If a server closes the connection, its last line is complete. If a connection breaks, the unfinished line
+    becomes a dead letter. While the disk is full, the server waits.
     """
     writer, wait = SpoolWriter(spool), _WAIT_S
     host, _, port = address.rpartition(":")
@@ -103,7 +103,7 @@ def receive_lines(address: str, spool: Path, stop: threading.Event) -> None:
                 _receive(found, writer, stop)
             writer.end_line()
             reason = "it has ended the connection"
-        except (OSError, UnicodeError) as problem:  # a host's name that cannot be one is a UnicodeError
+        except (OSError, UnicodeError) as problem:  # an invalid host name raises UnicodeError
             writer.end_line(_BROKEN)
             reason = _reason(problem)
             log.warning("%s: %s; it is tried again in %.1f s", address, reason, wait)
@@ -130,6 +130,6 @@ def _receive(found: socket.socket, writer: SpoolWriter, stop: threading.Event) -
 
 
 def _keep(writer: SpoolWriter, stop: threading.Event) -> None:
-    """Write what was received once the disk takes it, unless `stop` comes first; the server waits, too."""
+    """Write the received lines once the disk has room, unless `stop` is set first. The server waits."""
     while not (stop.is_set() or writer.keep()):
         stop.wait(_FULL_S)

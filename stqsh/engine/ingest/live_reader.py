@@ -1,4 +1,4 @@
-"""Reading a slice of a live stream in a worker: messages become records and dead letters."""
+"""Read a slice of a live stream in a worker: decode messages into records and dead letters."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from stqsh.spec.stats import TakenMessages
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.blobs import Blobs
 
-#: The most dead letters of a slice that are kept with their text; all are counted.
+#: The maximum number of dead letters of a slice that are kept with their text; all are counted.
 MOST_LETTERS = 10_000
 
 
 class ReadSlice(NamedTuple):
-    """The records of a slice, in its order, and what was taken."""
+    """The records of a slice, in its order, and the counts of its messages."""
 
     records: pa.RecordBatch
     taken: TakenMessages
@@ -42,11 +42,11 @@ def read_live(
         stream: the stream.
         blobs: its files in the session's storage.
         piece: what to read.
-        access: how to get at the source.
-        reports: whether to say what was taken; one of the tasks that read the same messages does.
+        access: how to access the source.
+        reports: whether to report the counts; one of the tasks that read the same messages does.
 
     Raises:
-        SourceError: the source does not answer, or no longer has the messages.
+        SourceError: the source does not respond, or no longer has the messages.
     """
     if piece.ahead and (found := read_pieces(Path(piece.ahead), piece.ranges)) is not None:
         close_idle_readers()
@@ -71,14 +71,14 @@ def read_live(
 
 
 def spool_of_slice(blobs: Blobs, published: str) -> Path:
-    """Return the folder with what a live stream's spool has for a batch.
+    """Return the folder with the part of a live stream's spool for a batch.
 
     Args:
         blobs: the stream's files in the session's storage.
-        published: the folder in which the planner has published that, "" if workers see the spool itself.
+        published: the folder in which the planner published it, "" if workers read the spool itself.
 
     Raises:
-        DamagedFileError: it is gone.
+        DamagedFileError: the folder is missing.
     """
     spool = blobs.below(SPOOL)
     if not published:
@@ -91,13 +91,13 @@ def spool_of_slice(blobs: Blobs, published: str) -> Path:
 
 
 def _with_latest(taken: TakenMessages, records: pa.RecordBatch, stream: StreamSpec) -> TakenMessages:
-    """Add the latest time that a record names."""
+    """Add the latest time in the records."""
     times = records.column(stream.time).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
     return msgspec.structs.replace(taken, latest_us=pc.max(times).as_py())
 
 
 def _taken_of(found: list[FoundPiece]) -> TakenMessages:
-    """Add up what was taken of pieces."""
+    """Add up the counts of pieces."""
     taken = [piece.taken for piece in found]
     lines = (line for each in taken for line in each.letters.split("\n") if line)
     return TakenMessages(

@@ -1,8 +1,8 @@
-"""Prepare streams and tables of a session, and record in their status how that goes.
+"""Prepare streams and tables of a session, and record the progress in their status.
 
-Large ones are prepared in processes of their own, so that they delay nothing that plays.
+Large ones are prepared in separate processes, so that they do not delay streams that play.
 `PreparationProcesses` belongs to the engine; each of its processes runs `main` for one stream or table, and
-ends as soon as the engine does.
+exits as soon as the engine does.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PreparedRow = StreamRow | TableRow
 def prepare_row(
     home: SessionHome, control: ControlDb, row: PreparedRow, tuning: EngineTuning = TUNING
 ) -> StreamStatus:
-    """Prepare a stream or table; write its status, and return it. A failure is a status, too."""
+    """Prepare a stream or table; write and return its status, which may be a failure."""
     report = _reporter(control, row.id, tuning)
     report(None, "reading")
     try:
@@ -53,7 +53,7 @@ def prepare_row(
             status = _prepare_stream(home, row, report)
     except StqshError as error:
         status = StreamStatus(row.id, "failed", message=error.message)
-    except Exception as error:  # a failure of one must not end the others
+    except Exception as error:  # a failure of one must not stop the others
         log.exception("%s cannot be prepared", row.name)
         status = StreamStatus(row.id, "failed", message=f"{type(error).__name__}: {error}")
     set_stream_status(control, status)
@@ -105,13 +105,13 @@ def is_large(row: PreparedRow, tuning: EngineTuning = TUNING) -> bool:
         return False
     try:
         return sum(text_bytes(file) for file in find_files(row.spec.source)) > tuning.process_bytes
-    except (SourceError, OSError):  # its preparation reports what is wrong
+    except (SourceError, OSError):  # its preparation reports the error
         return False
 
 
 @dataclass
 class _Preparation:
-    """A stream or table, its process, and how often one was started for it."""
+    """A stream or table, its process, and the number of processes started for it."""
 
     row: PreparedRow
     process: subprocess.Popen[bytes] | None = None
@@ -120,7 +120,7 @@ class _Preparation:
 
 @dataclass
 class PreparationProcesses:
-    """The large streams and tables that are being prepared, or wait for it; at most one a core at a time."""
+    """The large streams and tables in preparation or waiting for it; at most one per core at a time."""
 
     home: SessionHome
     control: ControlDb
@@ -128,7 +128,7 @@ class PreparationProcesses:
     _waiting: deque[_Preparation] = field(default_factory=deque)
 
     def __contains__(self, row_id: int) -> bool:
-        """Return whether a stream or table is one of them."""
+        """Return whether a stream or table is in preparation or waiting."""
         return row_id in self._running or any(each.row.id == row_id for each in self._waiting)
 
     def add(self, row: PreparedRow) -> None:
@@ -137,7 +137,7 @@ class PreparationProcesses:
         self.look()
 
     def look(self) -> None:
-        """Take note of processes that have ended, and start others in their place."""
+        """Handle processes that have exited, and start waiting ones in their place."""
         for row_id, preparation in list(self._running.items()):
             assert preparation.process is not None, "it was started"
             code = preparation.process.poll()
@@ -149,7 +149,7 @@ class PreparationProcesses:
             self._start(self._waiting.popleft())
 
     def keep(self, row_ids: set[int]) -> None:
-        """End the preparation of all streams and tables except these."""
+        """Cancel the preparation of all streams and tables except these."""
         self._waiting = deque(each for each in self._waiting if each.row.id in row_ids)
         for row_id in self._running.keys() - row_ids:
             process = self._running.pop(row_id).process
@@ -158,7 +158,7 @@ class PreparationProcesses:
             process.wait()
 
     def stop(self) -> None:
-        """End all preparations; the next engine starts them from their beginning."""
+        """Cancel all preparations; the next engine restarts them."""
         self.keep(set())
 
     def _start(self, preparation: _Preparation) -> None:
@@ -169,7 +169,7 @@ class PreparationProcesses:
         self._running[preparation.row.id] = preparation
 
     def _try_again(self, preparation: _Preparation, code: int) -> None:
-        """Start a process again that ended without a result; fail once that has not helped."""
+        """Restart a process that exited without a result; fail if the restart did not help."""
         row = preparation.row
         how = f"was killed ({signal.Signals(-code).name})" if code < 0 else f"ended with code {code}"
         log.warning("the process that prepares %s %s", row.name, how)
@@ -198,7 +198,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _end_with_engine() -> None:
-    """End this process once the engine, which holds the other end of standard input, has ended."""
+    """Exit once the engine, which holds the other end of standard input, has exited."""
     os.read(0, 1)  # nothing is ever written there
     os._exit(1)
 

@@ -2,8 +2,8 @@
 
 A replay store is as durable as a log: it is in the session's home, and its rows never change once they are
 published. So the log of a batch names the task's slice (stream, rows, steps), and recovery reads the slice
-with the same task code, routing included. The log holds all other chunks in full, for instance commands
-and looked-up records.
+with the same task code, including routing. The log holds all other chunks in full, for example commands and
+looked-up records.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from stqsh.spec.stream import FileSourceSpec, StreamSpec
 from stqsh.storage.blobs import Blobs
 from stqsh.storage.stream_routes import INITIAL
 
-#: The versions of the references and of how slices become chunks; references of others cannot be read. A
-#: slot's records of a slice are in chunks of CHUNK_RECORDS, or in one.
+#: The readable versions of references and of the cutting of slices into chunks. A slot's records of a slice
+#: are in chunks of CHUNK_RECORDS, or in one chunk, depending on the version.
 FORMAT, WHOLE = 3, 4
 _OTHER_VERSION = "open the session with that version; or DUMP what it defines, for a new one"
 
 
 class RecordReplayError(EngineError):
-    """A slot's log refers to records that cannot be read again."""
+    """A slot's log refers to records that can no longer be read."""
 
 
 class StreamColumns(msgspec.Struct, frozen=True):
     """The columns of a stream that the task code needs.
 
-    Older versions did not name that of times, nor that of texts.
+    Older versions did not record the column of times, nor the column of texts.
     """
 
     key: str
@@ -51,16 +51,16 @@ class StreamColumns(msgspec.Struct, frozen=True):
 
 
 class SliceReference(msgspec.Struct, frozen=True, kw_only=True):
-    """The slice of which a chunk can be made again, as logs hold it.
+    """The slice from which a chunk can be remade, as stored in logs.
 
     Attributes:
-        format: the versions of references and of how slices become chunks.
-        routing: the least version of the routing that can deal the records again.
-        route: the number of the stream's routing; older versions knew the initial one only.
-        dealt: the routings by which rows were dealt, None if none crossed.
+        format: the version of references and of the cutting of slices into chunks.
+        routing: the lowest version of the routing that can deal the records again.
+        route: the number of the stream's routing; older versions had only the initial one.
+        dealt: the routings that dealt the rows, None if no objects cross.
         copied: whether the stream has a copy by key.
-        dealing: whether its records go to a dealer.
-        sifted: whether records without use for the slot may have been left out; all of them come back.
+        dealing: whether the stream's records go to a dealer.
+        sifted: whether records of no use to the slot may have been left out; replay includes all of them.
         task: the number of slots, the first and last step, and the tick of step 1.
         stream: the stream's columns.
         slice: the stream, the rows from and to, the index of the slice, and its focal keys.
@@ -79,9 +79,9 @@ class SliceReference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def replay_reference(task: SourceTask, chunk: Chunk) -> Any:
-    """Return the JSON from which a task's chunk can be made again; None if it is not part of a slice."""
+    """Return the JSON from which a task's chunk can be remade; None if it is not part of a slice."""
     if chunk.order.phase != Phase.RECORDS or task.streams[chunk.stream].is_live:
-        return None  # a log holds the records of live streams, as their sources may remove them
+        return None  # logs hold records of live streams in full, because sources may delete them
     [piece] = [
         piece for piece in task.slices if (piece.stream_id, piece.index) == (chunk.stream, chunk.order.piece)
     ]
@@ -102,7 +102,7 @@ def replay_reference(task: SourceTask, chunk: Chunk) -> Any:
 
 
 def _version(task: SourceTask, stream: int) -> int:
-    """Return the least version of the routing that can deal a stream's records again."""
+    """Return the lowest version of the routing that can deal a stream's records again."""
     if task.is_sifted(stream):
         return routing.VERSION
     if stream in task.dealing:
@@ -113,7 +113,7 @@ def _version(task: SourceTask, stream: int) -> int:
 
 
 def shorten_read(task: SourceTask, chunk: Chunk, least: int) -> Chunk:
-    """Return a chunk that a task has read as a log keeps it.
+    """Return a chunk that a task has read, in the form that a log stores.
 
     Args:
         task: the task.
@@ -126,7 +126,7 @@ def shorten_read(task: SourceTask, chunk: Chunk, least: int) -> Chunk:
 
 
 def shorten_for_log(chunk: Chunk, content: Chunk) -> Chunk:
-    """Return a chunk as a log keeps it: a reference from which it can be made again, else its content.
+    """Return a chunk in the form that a log stores: a reference from which to remake it, else its content.
 
     Args:
         chunk: the chunk as received, perhaps a reference.
@@ -139,12 +139,12 @@ def shorten_for_log(chunk: Chunk, content: Chunk) -> Chunk:
 
 
 def _named(chunk: Chunk, again: Any) -> Chunk:
-    """Return a chunk that holds only the JSON from which it can be made again."""
+    """Return a chunk that holds only the JSON from which it can be remade."""
     return replace(chunk, payload=Reference("", 0, 0, again).packed(), batch=None)
 
 
 def first_rows(logged: Iterable[Chunk]) -> dict[int, int]:
-    """Return the first row of each stream, by id, that chunks of a log name and its store must keep."""
+    """Return the first row of each stream, by id, that its store must keep because a log refers to it."""
     first: dict[int, int] = {}
     for chunk in logged:
         reference = reference_in(chunk.payload)
@@ -155,10 +155,10 @@ def first_rows(logged: Iterable[Chunk]) -> dict[int, int]:
 
 
 def replay_records(blobs: Blobs, logged: list[Chunk]) -> list[Chunk]:
-    """Return a logged batch's chunks, with references made into chunks again from the stores in blobs.
+    """Return a logged batch's chunks, with references resolved from the stores in blobs.
 
     Raises:
-        RecordReplayError: the log is of another version of the task code, or the store has changed.
+        RecordReplayError: another version of the task code wrote the log, or the store has changed.
     """
     names = [
         (chunk, None if (found := reference_in(chunk.payload)) is None else found.again) for chunk in logged

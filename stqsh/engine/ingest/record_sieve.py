@@ -1,12 +1,12 @@
-"""The sieve of a stream that keeps no events: records without use for a slot are not sent to it.
+"""The sieve of a stream that keeps no events: do not send a slot records that it cannot use.
 
-It changes no update. A log of a slot that names the records' slice brings all of them back; those that were
-not sent are then looked at in vain. Tornado (section 3.1) does so in its routers. Splitting a text in terms
-costs as much there as on the slot, which has to split the texts that it gets again, so a slot gets a whole
-slice if it has use for most of it.
+It changes no update. Replay of a slot's log that refers to the slice includes all its records; those that
+were not sent then match nothing. Tornado (section 3.1) filters like this in its routers. Splitting a text
+into terms costs as much here as on the slot, which has to split the texts that it gets again. So a slot gets
+a whole slice if it can use most of it.
 
-Of live records with one key in a tick only the first counts, wherever it lies. If a batch has several slices,
-of which a task sees one, a record without use is therefore sent without its content, not left out.
+Of live records with one key in a tick only the first counts, in whichever slice it is. If a batch has several
+slices, of which a task reads one, a useless record is therefore sent without its content instead of left out.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from stqsh.storage.blobs import Blobs
 from stqsh.storage.stream_routes import INITIAL
 
 _SAMPLE = 256
-"""The records of a slice that are tried before the others."""
+"""The number of records of a slice that are tested first, as a sample."""
 _WORTH_IT = 0.6
-"""A slot gets a whole slice if it has use for more than this share of it."""
+"""A slot gets a whole slice if it can use more than this share of it."""
 
 
 class RecordSieve:
@@ -42,8 +42,8 @@ class RecordSieve:
 
     Args:
         stream: the stream.
-        terms: what slots need.
-        sees_all: whether a slice has all records of its ticks, so that duplicates are found in it.
+        terms: the terms that slots need.
+        sees_all: whether a slice contains all records of its ticks, so that it contains all duplicates.
     """
 
     def __init__(self, stream: StreamSpec, terms: SlotTerms, *, sees_all: bool = True) -> None:
@@ -51,14 +51,14 @@ class RecordSieve:
         self._counts: list[SiftedRecords] = []
 
     def sent(self, slot: int, records: pa.RecordBatch) -> Mask | None:
-        """Return which of a slot's records it gets, bool (n,); None if all.
+        """Return the mask of a slot's records to send, bool (n,); None if all.
 
-        Of records with one key in a tick only the first counts, so all of them come if one does, where the
-        slot is to find that. A dealer has found it, and its duplicates come, too, to be counted.
+        Of records with one key in a tick only the first counts. If the slot has to find it, all of them are
+        sent if one is. If a dealer has found it, its duplicates are sent, too, to be counted.
 
         Args:
             slot: the slot.
-            records: its records, with `_hash`; those of a live stream are all that the batch has for it.
+            records: its records, with `_hash`; for a live stream, all of the batch's records for the slot.
         """
         useful = self._are_useful(slot, records)
         if useful is None:
@@ -75,13 +75,13 @@ class RecordSieve:
         return useful
 
     def sift(self, slot: int, records: pa.RecordBatch) -> tuple[pa.RecordBatch, Mask | None]:
-        """Return the records of a slot in a slice, and which of them it gets, bool (n,); None if all."""
+        """Return the records of a slot in a slice, and the mask of those to send, bool (n,); None if all."""
         if not self._sees_all:
             return self._emptied(slot, records), None
         return records, self.sent(slot, records)
 
     def _emptied(self, slot: int, records: pa.RecordBatch) -> pa.RecordBatch:
-        """Return a slot's records, those without use with NULL in all columns but key, place and time."""
+        """Return a slot's records; useless ones have NULL in all columns but key, location and time."""
         useful = self._are_useful(slot, records)
         if useful is None:
             return records
@@ -108,7 +108,7 @@ class RecordSieve:
             yield Chunk(one.slot, one.stream, ChunkKind.SIFTED, order, *span, 0, pack_json(one))
 
     def _are_useful(self, slot: int, records: pa.RecordBatch) -> Mask | None:
-        """Return which records are of use, bool (n,); None, after counting them, if all are to be sent."""
+        """Return the mask of useful records, bool (n,); None, after counting them, if all are to be sent."""
         texts: Any = records.column(self._stream.text or "")
         if len(texts) and not self._terms.needs_all(slot):
             sample = self._terms.are_useful(slot, texts[:_SAMPLE])
@@ -137,7 +137,7 @@ def sieve_of_dealer(
 ) -> RecordSieve | None:
     """Return the sieve for the records that a dealer deals by a table; None if all are sent.
 
-    A log that is read again names terms that may be gone. What the dealer sends then goes nowhere.
+    A replayed log refers to terms that may be deleted. The dealer's output is discarded then.
     """
     if order.terms is None or not stream.is_sifted:
         return None

@@ -1,6 +1,6 @@
-"""Commands to the slots: the log's rows about queries, in the form that slots read.
+"""Commands to the slots: rows of the log about queries, in the form that slots read.
 
-A command is a JSON object, or the queries of one template, whose values stay in arrays throughout.
+A command is a JSON object, or the queries of one template, whose values stay in arrays.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def packed_commands(commands: Sequence[Command]) -> Iterator[tuple[str, bytes]]:
 
 
 def concerned_slots(routes: QueryRouting, stream: StreamSpec, commands: Sequence[Command]) -> Concerned:
-    """Return which slots each command of a stream concerns: bool (queries, slots) for each.
+    """Return the slots that each command of a stream concerns: bool (queries, slots) for each.
 
-    ALTER concerns those of the new region; the others have to know of it if they know the query.
+    ALTER concerns the slots of the new region; the other slots need it only if they know the query.
     """
     everyone = np.ones((1, routes.slots), np.bool_)
     regions = [_with_region(command) for command in commands]
@@ -56,14 +56,14 @@ def concerned_slots(routes: QueryRouting, stream: StreamSpec, commands: Sequence
 
 
 def _with_region(command: Command) -> RegisterCommand | QueryRows | None:
-    """Return the queries whose regions say which slots a command concerns; None for all slots."""
+    """Return the queries whose regions determine the slots of a command; None for all slots."""
     if isinstance(command, AlterCommand):
         return RegisterCommand(query=command.query)
     return command if isinstance(command, RegisterCommand | QueryRows) else None
 
 
 def for_slot(commands: Sequence[Command], concerned: Concerned, slot: int) -> list[Command]:
-    """Return the commands that concern a slot; of queries of one template, only those that do."""
+    """Return the commands that concern a slot; of queries of one template, only the ones concerned."""
     mine: list[Command] = []
     for command, slots in zip(commands, concerned, strict=True):
         rows = slots[:, slot]

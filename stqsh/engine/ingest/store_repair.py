@@ -1,9 +1,9 @@
 """Repair of replay stores before the query starts: a store is a cache of its source.
 
-A store that lacks a file, or that a reader has marked as damaged, is prepared again beside the old one, and
-takes its place if its manifest, which has the checksums of all records, is the one that was recorded when the
-stream was first prepared. Otherwise the session cannot go on with it: the engine does not start, because
-steps without the stream's records would give other answers.
+A store that lacks a file, or that a reader marked as damaged, is prepared again beside the old one. The new
+store replaces the old one if its manifest, which has the checksums of all records, equals the one recorded
+when the stream was first prepared. Otherwise the session cannot continue: the engine does not start, because
+steps without the stream's records would give different answers.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def repair_stores(home: SessionHome, control: ControlDb) -> None:
         control: its control log.
 
     Raises:
-        DamagedFileError: a store is damaged, and its source does not give the same records again.
+        DamagedFileError: a store is damaged, and its source no longer yields the same records.
     """
     statuses = stream_statuses(control)
     for stream in live_streams(control):
@@ -54,10 +54,10 @@ def repair_stores(home: SessionHome, control: ControlDb) -> None:
 
 
 def check_store(directory: Path) -> Manifest:
-    """Return the manifest of a store whose files are there; their content is read only if it is marked.
+    """Return the manifest of a store whose files all exist; verify their content only if the store is marked.
 
     Raises:
-        DamagedFileError: a file is gone, or not what was written.
+        DamagedFileError: a file is missing or damaged.
     """
     manifest = read_manifest(directory)
     if manifest is None:
@@ -65,7 +65,7 @@ def check_store(directory: Path) -> Manifest:
     mark = directory / DAMAGED
     for segment in manifest.segments:
         check_segment(directory, segment, content=mark.exists())
-    mark.unlink(missing_ok=True)  # what was damaged has been put back
+    mark.unlink(missing_ok=True)  # the damaged file was restored
     return manifest
 
 
@@ -76,7 +76,7 @@ def _prepare_again(
     error: DamagedFileError,
 ) -> None:
     error.hint = _HINT
-    if not status.seal:  # it has no end, or an older version prepared it
+    if not status.seal:  # the stream is endless, or an older version prepared it
         raise error
     fresh = directory.with_name(f".{directory.name}.again")
     shutil.rmtree(fresh, ignore_errors=True)

@@ -1,11 +1,11 @@
 """Preparation of replay stores and tables by a thread of the engine, which also extends endless streams.
 
 Small sources are prepared in the thread itself, large ones in processes of their own. The thread also removes
-what dropped streams and tables leave behind.
+the files of dropped streams and tables.
 
-An endless stream is generated a little ahead of the clock, by several times the steps of the last batch. So a
-stream that plays at full speed soon fills its batches, and a slow one costs little. Rows that will not be
-read again are deleted: those before the last two batches to which no slot's log refers.
+An endless stream is generated ahead of the clock, by several times the steps of the last batch. So a stream
+that plays at full speed soon fills its batches, and a slow one costs little. Rows that nothing can read again
+are deleted: rows before the last two batches to which no slot's log refers.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from stqsh.storage.slot_files import dealer_name
 
 
 class _RepeatedProgress:
-    """How far the session had come before the last batch that may be repeated."""
+    """The session's progress before the last batch that may be repeated."""
 
     def __init__(self, control: ControlDb) -> None:
         self._control = control
         self.before, self._last = Progress(), Progress()
 
     def look(self) -> Progress:
-        """Return the progress now; with a new batch, the one before that may be repeated is another."""
+        """Return the current progress; if it has a new batch, store the previous progress as `before`."""
         progress = read_progress(self._control)
         if progress.batch != self._last.batch:
             self.before, self._last = self._last, progress
@@ -51,13 +51,13 @@ class _RepeatedProgress:
 
 
 class DroppedStores:
-    """The files of streams and tables that are dropped and have not been removed yet.
+    """The files of dropped streams and tables that have not been removed yet.
 
-    A batch that is repeated reads the stores of its streams, and so does a slot that is built up from its
-    log: it names records of stores instead of copying them. So a store stays until two batches have begun
-    with the drop taken in, and no slot's log names it: slots write a snapshot with the batch that takes the
-    drop in. A live stream has its spool instead. If a stream has a dealer, the dealer's slots have files of
-    their own. Slots have the rows of a table in full.
+    A repeated batch reads the stores of its streams, and so does a slot that is rebuilt from its log, because
+    logs refer to records of stores instead of copying them. So a store stays until two batches have started
+    after the drop was applied, and no slot's log refers to it: slots write a snapshot in the batch that
+    applies the drop. A live stream has its spool instead. If a stream has a dealer, the dealer's slots have
+    files of their own. Slots hold the rows of a table in full.
 
     Args:
         home: the session's home.
@@ -80,7 +80,7 @@ class DroppedStores:
         self._looked = 0.0
 
     def find(self) -> None:
-        """Find what is there."""
+        """Find the files of dropped streams and tables."""
         dropped: list[StreamRow | TableRow] = [*dropped_streams(self._control)]
         dropped += dropped_tables(self._control)
         self._left = [one for one in dropped if any(self._files(one))]
@@ -96,7 +96,7 @@ class DroppedStores:
                 yield from folder.glob(f"{dealer_name(dropped.id)}[-.]*")
 
     def remove(self) -> None:
-        """Remove those that nothing reads any more, now and then."""
+        """Periodically remove the files that nothing reads any more."""
         if not self._left or time.monotonic() - self._looked < self._tuning.dropped_look_s:
             return
         self._looked = time.monotonic()
@@ -114,13 +114,13 @@ class DroppedStores:
                     shutil.rmtree(path, ignore_errors=True)
                 else:
                     path.unlink(missing_ok=True)
-            if any(self._files(dropped)):  # its thread has just written one more
+            if any(self._files(dropped)):  # its thread has just written another file
                 continue
             self._left.remove(dropped)
             log.info("the records of %s, which was dropped, are removed", dropped.name)
 
     def _is_over(self, dropped: StreamRow | TableRow) -> bool:
-        """Return whether no batch that may be repeated takes records of a stream or table."""
+        """Return whether no batch that may be repeated reads records of a stream or table."""
         return dropped.dropped_seq is not None and self._progress.before.seq >= dropped.dropped_seq
 
 
@@ -130,7 +130,7 @@ _DONE = ("ready", "endless", "failed", "live", "stalled")
 
 
 class EndlessStreams:
-    """The streams without an end, and how far each of them is made."""
+    """The endless streams, and how far each has been generated."""
 
     def __init__(self, home: SessionHome, control: ControlDb, tuning: EngineTuning = TUNING) -> None:
         self._home, self._control, self._tuning = home, control, tuning
@@ -138,11 +138,11 @@ class EndlessStreams:
         self._progress = _RepeatedProgress(control)
 
     def __contains__(self, stream_id: int) -> bool:
-        """Return whether a stream is one of them."""
+        """Return whether a stream is endless."""
         return stream_id in self._streams
 
     def add(self, stream: StreamRow, manifest: Manifest) -> None:
-        """Add a stream whose first part is made."""
+        """Add a stream whose first part has been generated."""
         self._streams[stream.id] = stream, manifest
 
     def keep(self, stream_ids: set[int]) -> None:
@@ -150,7 +150,7 @@ class EndlessStreams:
         self._streams = {id_: known for id_, known in self._streams.items() if id_ in stream_ids}
 
     def extend(self, stream: StreamRow, until_tick: int) -> None:
-        """Make a stream up to a tick; a failure is recorded in its status and stalls only this stream."""
+        """Generate a stream up to a tick. A failure is recorded in its status and stalls only this stream."""
         try:
             needed = self._needed_row(stream.id)
             manifest = extend(stream.spec, self._home.stream(stream.id), until_tick, needed)
@@ -163,10 +163,10 @@ class EndlessStreams:
             self.add(stream, manifest)
 
     def extend_all(self) -> bool:
-        """Make the streams as far ahead of the clock as the last batch requires.
+        """Generate the streams as far ahead of the clock as the last batch requires.
 
         Returns:
-            Whether all of them are: the disk may be full, or only a part may be made so far.
+            Whether all are complete: the disk may be full, or only a part may be generated so far.
         """
         if not self._streams:
             return True
@@ -183,9 +183,10 @@ class EndlessStreams:
         return not wanted
 
     def _needed_row(self, stream_id: int) -> int:
-        """Return the first row that may be read again, by a repeated batch or for a slot's log.
+        """Return the first row that a repeated batch or a slot's log may still read.
 
-        All rows are kept while a slot's files do not say which ones they name: the slot itself will complain.
+        Keep all rows while a slot's files do not list the rows that they need: the slot itself reports the
+        error.
         """
         taken = taken_rows(self._progress.before, stream_id)
         try:
@@ -220,15 +221,15 @@ class StreamPreparer:
         self._seen = -1
 
     def start(self) -> None:
-        """Start the thread that looks for new streams and tables."""
+        """Start the thread that checks for new streams and tables."""
         threading.Thread(target=self._run, name="preparer", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop looking; the next engine starts an unfinished preparation from its beginning."""
+        """Stop the thread; the next engine restarts unfinished preparations."""
         self._stopped.set()
 
     def prepare_new(self) -> None:
-        """Prepare the tables, then the streams, that are not prepared yet, in the order of their creation."""
+        """Prepare new tables, then new streams, in the order of their creation."""
         statuses = stream_statuses(self._control)
         for table in live_tables(self._control):
             known = statuses.get(table.id)
@@ -246,7 +247,7 @@ class StreamPreparer:
                 self._endless.extend(stream, 0)
 
     def _prepare(self, row: PreparedRow) -> None:
-        """Prepare a stream or table here if it is small, else in a process, unless one has it already."""
+        """Prepare a stream or table in this thread if it is small, else in a process if none is running."""
         if row.id in self._processes:
             return
         if is_large(row, self._tuning):
@@ -257,7 +258,7 @@ class StreamPreparer:
             self._endless.extend(row, 0)
 
     def _is_missed(self, table: StreamStatus) -> bool:
-        """Return whether the rows of a table that was ready are gone before the slots have got them."""
+        """Return whether the rows of a ready table are missing before the slots received them."""
         is_there = (self._home.table(table.id) / CONTENT).exists()
         return table.state == "ready" and not is_there and table.id > read_progress(self._control).seq
 
@@ -270,7 +271,7 @@ class StreamPreparer:
                 if version != seen or not is_complete:
                     seen, is_complete = version, self._check()
                 self._processes.look()
-            except Exception:  # a full disk, a busy database: all is looked at again
+            except Exception:  # a full disk, a busy database: everything is checked again
                 log.exception("streams and tables cannot be prepared")
                 seen = self._seen = -1
                 self._stopped.wait(self._tuning.prepare_retry_s)
@@ -294,7 +295,7 @@ class StreamPreparer:
 def wanted_tick(
     progress: Progress, stream_id: int, manifest: Manifest, tuning: EngineTuning = TUNING
 ) -> int | None:
-    """Return the tick up to which an endless stream should be made now; None if it has enough records."""
+    """Return the tick up to which to generate an endless stream now; None if it has enough records."""
     if manifest.rows - taken_rows(progress, stream_id) > tuning.ahead_records:
         return None
     clock = progress.base_tick + progress.step if progress.base_tick is not None else manifest.first_tick
@@ -304,5 +305,5 @@ def wanted_tick(
 
 
 def taken_rows(progress: Progress, stream_id: int) -> int:
-    """Return how many rows of a stream had been taken."""
+    """Return the number of rows of a stream that batches have taken."""
     return progress.stats.rows.get(stream_id, 0)

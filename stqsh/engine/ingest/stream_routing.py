@@ -1,4 +1,4 @@
-"""The routing of a batch's streams in a worker: which slots get records, new queries, and older ones."""
+"""The routing of a batch's streams in a worker: assign records, new queries and older queries to slots."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class StreamRouting:
 
     Args:
         task: the task.
-        areas: the boxes of the areas that queries name.
+        areas: the boxes of the areas that queries use.
     """
 
     def __init__(self, task: SourceTask, areas: Mapping[int, MemberBoxes] = NO_AREAS) -> None:
@@ -38,9 +38,9 @@ class StreamRouting:
         self._table = cache(self._read_table)
 
     def records(self, stream_id: int, manifest: Manifest | None = None) -> RoutingTable | None:
-        """Return the table by which a stream's records are dealt; None while the stream is being read.
+        """Return the table that deals a stream's records; None while the stream is being prepared.
 
-        `manifest` is that of its store, if it has been read.
+        `manifest` is the manifest of the stream's store, if already read.
         """
         route, stream = self._routes(stream_id)[-1], self._task.streams[stream_id]
         if route == INITIAL and manifest is not None:
@@ -48,7 +48,7 @@ class StreamRouting:
         return self._table(stream_id, route)
 
     def rows(self, stream_id: int) -> RowRouting:
-        """Return by which tables the rows of a moving stream are dealt; it has been repartitioned."""
+        """Return the tables that deal the rows of a moving stream that has been repartitioned."""
         dealt = self._task.dealt[stream_id]
 
         def table(number: int) -> RoutingTable:
@@ -59,10 +59,10 @@ class StreamRouting:
         return RowRouting([start for _, start in dealt], table)
 
     def queries(self, up_to: int | None = None) -> QueryRouting:
-        """Return which slots queries concern.
+        """Return the routing of queries to slots.
 
         Args:
-            up_to: routings after this row of the control log do not count; None if all do.
+            up_to: ignore routings after this row of the control log; None to use all.
         """
 
         def tables(stream_id: int) -> list[RoutingTable]:
@@ -71,12 +71,12 @@ class StreamRouting:
         return QueryRouting(self._task.slots, tables, self._areas.__getitem__)
 
     def with_routes(self, stream_id: int, routes: tuple[int, ...]) -> StreamRouting:
-        """Return the same with other routings in use of a stream."""
+        """Return a copy with other routings in use for a stream."""
         routes_by_stream = {**self._task.routes, stream_id: routes}
         return StreamRouting(replace(self._task, routes=routes_by_stream), self._areas)
 
     def are_everywhere(self, stream_id: int, up_to: int) -> bool:
-        """Return whether all slots know all queries under the routings up to a row of the control log."""
+        """Return whether all slots know all queries, given the routings up to a row of the control log."""
         tables = self._tables(stream_id, up_to)
         return any(table.is_hashed and table.slots == self._task.slots for table in tables)
 
@@ -99,19 +99,19 @@ class StreamRouting:
 def adoptions(
     routing: StreamRouting, before: int, stream: StreamSpec, older: LivingQueries
 ) -> tuple[list[Command], Concerned]:
-    """Return the commands by which slots learn of older queries under a new routing, and for which slots.
+    """Return the commands that send older queries to slots under a new routing, and their slots.
 
-    Records stay where they are when a routing changes, and queries follow (SSTD section 5.2). A slot that has
-    not known a query holds no record in its region, so that it learns of the query without an update.
+    When a routing changes, records stay and queries move (SSTD section 5.2). A slot that did not know a query
+    holds no record in its region, so adding the query causes no update.
 
     Args:
         routing: the routings in use.
-        before: the last row of the log that has taken effect before the batch.
+        before: the last row of the log that took effect before the batch.
         stream: the stream.
-        older: the queries that live before it.
+        older: the queries alive before the batch.
 
     Returns:
-        The commands, and which slots each concerns: bool (queries, slots).
+        The commands, and the slots that each concerns: bool (queries, slots).
     """
     queries, paused = older
     if not queries or routing.are_everywhere(stream.id, before):
@@ -130,15 +130,16 @@ def adoptions(
 def releases(
     before: StreamRouting, left: tuple[int, ...], stream: StreamSpec, queries: OlderQueries
 ) -> list[list[int]]:
-    """Return the queries that each slot need not know after the batch, as a routing goes out of use, by slot.
+    """Return the queries that each slot can forget after the batch because a routing is retired, by slot.
 
-    The records that it dealt are no longer kept, so that the slot has none in the regions of these queries.
+    The records that the retired routing dealt are no longer kept, so the slot has none in the regions of
+    these queries.
 
     Args:
         before: the routings in use in the batch.
-        left: those of the stream that are left after it.
+        left: the stream's routings that remain in use after it.
         stream: the stream.
-        queries: the queries that live after the batch.
+        queries: the queries alive after the batch.
     """
     routing, remaining = before.queries(), before.with_routes(stream.id, left).queries()
     boxes = np.concatenate([np.empty((0, 4)), *(routing.boxes(stream, some) for some in queries)])

@@ -1,4 +1,4 @@
-"""A source task's chunks as Spark's record batches, with what the task took."""
+"""A source task's chunks as Spark's record batches, with the task's timings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stqsh.spec.stats import TaskTiming
 def read_task_batches(task: SourceTask, slots: int, spool: Spool | None) -> Iterator[pa.RecordBatch]:
     """Read one task in a worker and yield its chunks, the last of which are timings.
 
-    `spool` is where large payloads are put; without it all go through Spark.
+    `spool` receives large payloads; without it all go through Spark.
     """
     begun = time.perf_counter_ns()
     with open_writer(spool, "source") as outgoing:
@@ -31,7 +31,7 @@ def read_task_batches(task: SourceTask, slots: int, spool: Spool | None) -> Iter
 
 
 def source_timings(task: SourceTask, took_us: int) -> list[Chunk]:
-    """Return the chunks that say how long a task has read, and the planner for all tasks."""
+    """Return the timing chunks: of the task's reading, and of the planner's reading for all tasks."""
     timings = [TaskTiming("source", us=took_us)]
     if task.head is not None and task.head.read_us and task.only == 0:
         timings.append(TaskTiming("plan", us=task.head.read_us))

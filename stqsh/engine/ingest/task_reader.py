@@ -1,4 +1,4 @@
-"""Reading a task in a worker: rows of control log and replay stores become chunks for the slots."""
+"""Read a task in a worker: convert rows of the control log and of replay stores into chunks for the slots."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _NO_QUERIES = LivingQueries([], [])
 _PLAIN = {arrow_type(kind).id for kind in ("BIGINT", "INT", "DOUBLE", "FLOAT", "TIMESTAMP")} | {
     pa.uint64().id
 }
-"""The types of columns whose values numpy reads in place."""
+"""The column types that numpy can read without a copy."""
 
 
 def chunks(task: SourceTask) -> Iterator[Chunk]:
@@ -77,12 +77,12 @@ def _chunks(task: SourceTask) -> Iterator[Chunk]:
 
 
 class _HeadReader(NamedTuple):
-    """What the chunks of a batch's head are made of.
+    """The inputs for the chunks of a batch's head.
 
     Attributes:
         task: the task that reads it.
         head: the head.
-        log: what the batch brings of the log.
+        log: the batch's part of the control log.
         routing: the routings of the task.
     """
 
@@ -120,7 +120,7 @@ def _head_chunks(reader: _HeadReader) -> Iterator[Chunk]:
 
 
 def _dealer_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
-    """Yield what dealers have to do, and the orders to send them objects."""
+    """Yield the orders to dealers, and the orders to slots to send them objects."""
     for stream_id in head.sending:
         yield from _to_all(task, stream_id, ChunkKind.DEAL_SEND, Phase.COMMANDS, pack_json({}))
     for stream_id in task.dealing:
@@ -143,10 +143,10 @@ def _stream(task: SourceTask, stream: int) -> Blobs:
 
 
 def _definition_chunks(task: SourceTask, head: BatchHead, row: LogRow) -> Iterator[Chunk]:
-    """Yield a table or an area for every slot; a table that could not be read is empty.
+    """Yield a table or an area for every slot. A table that could not be read is empty.
 
     Raises:
-        DamagedFileError: a table that has been read is gone.
+        DamagedFileError: the file of a prepared table is missing.
     """
     if isinstance(row.entry, AreaSpec):
         yield from _to_all(task, row.seq, "area_define", Phase.DEFINE, row.payload or b"")
@@ -162,7 +162,7 @@ def _definition_chunks(task: SourceTask, head: BatchHead, row: LogRow) -> Iterat
 
 
 def _with_orders(task: SourceTask, head: BatchHead, rows: Sequence[LogRow]) -> dict[int, list[Command]]:
-    """Return the commands of log rows by stream, preceded by the shedding order where it is new."""
+    """Return the commands of log rows by stream, preceded by the shedding order if it is new."""
     commands = commands_of(rows)
     if head.memory is None:
         return commands
@@ -177,9 +177,9 @@ def _with_orders(task: SourceTask, head: BatchHead, rows: Sequence[LogRow]) -> d
 def _command_chunks(reader: _HeadReader, stream_id: int, commands: list[Command]) -> Iterator[Chunk]:
     """Yield commands for every slot; a new query only for the slots that its region concerns.
 
-    That is all of them for a moving stream that has not been repartitioned.
+    A query concerns all slots if its moving stream has not been repartitioned.
 
-    Under a new routing, older queries come first, for the slots that have not known them.
+    Under a new routing, older queries come first, for the slots that did not know them.
     """
     task, head, log, routing = reader
     stream, older = task.streams.get(stream_id), log.before.get(stream_id, _NO_QUERIES)
@@ -203,7 +203,7 @@ def _command_chunks(reader: _HeadReader, stream_id: int, commands: list[Command]
 
 
 def _release_chunks(reader: _HeadReader) -> Iterator[Chunk]:
-    """Yield the queries that slots need not know after the batch."""
+    """Yield the queries that slots can forget after the batch."""
     task, head, log, routing = reader
     span, order = (task.first_step, task.last_step), ChunkOrder(Phase.COMMANDS)
     for stream_id in sorted(head.left):
@@ -217,7 +217,7 @@ def _release_chunks(reader: _HeadReader) -> Iterator[Chunk]:
 def _copy_chunks(
     task: SourceTask, head: BatchHead, stream: StreamSpec, commands: CopyCommands
 ) -> Iterator[Chunk]:
-    """Yield what every slot needs to know of a stream's copy by key, before the records."""
+    """Yield the chunks about a stream's copy by key that every slot needs before the records."""
     for before, some in ((COPY_OLDER, commands.older), (COPY_COMMANDS, commands.copied)):
         for number, (kind, payload) in enumerate(packed_commands(some)):
             order = ChunkOrder(Phase.COMMANDS, number=number)
@@ -228,7 +228,7 @@ def _copy_chunks(
         return
     yield from _to_all(task, stream.id, ChunkKind.COPY_BEGIN, Phase.COMMANDS, pack_json({}))
     if stream.needs_dealer:
-        return  # which has the last records
+        return  # the dealer sends the last records
     files = _stream(task, stream.id)
     store = open_store_with(files, head.copies[stream.id])
     previous = previous_rows(store, files, stream.key, stream.time)[: head.copies[stream.id]]
@@ -260,7 +260,7 @@ def seed_chunks(task: SourceTask, rows: Sequence[LogRow]) -> Iterator[Chunk]:
 def _to_all(
     task: SourceTask, stream_id: int, kind: str, order: ChunkOrder | Phase, payload: bytes, rows: int = 0
 ) -> Iterator[Chunk]:
-    """Yield a chunk for each slot; a phase as `order` stands for its only chunk."""
+    """Yield a chunk for each slot. If `order` is a phase, the chunk is the only one of that phase."""
     if isinstance(order, Phase):
         order = ChunkOrder(order)
     for slot in range(task.slots):
@@ -270,7 +270,7 @@ def _to_all(
 def record_chunks(
     task: SourceTask, piece: StreamSlice, wanted: Iterable[int], routing: StreamRouting
 ) -> Iterator[Chunk]:
-    """Route a slice: each slot gets its records, and every slot gets those of focal objects.
+    """Route a slice: send each slot its records, and every slot the records of focal objects.
 
     Records go to slots by object or by place; only the slots in `wanted` get theirs.
     """
@@ -299,7 +299,7 @@ def record_chunks(
 def live_chunks(task: SourceTask, piece: LiveSlice, routing: StreamRouting) -> Iterator[Chunk]:
     """Read a slice of a live stream; all of its records belong to the last step.
 
-    What was taken is reported once, not by each of the tasks that read for one slot.
+    The counts are reported once, not by each of the tasks that read for one slot.
     """
     stream, files = task.streams[piece.stream_id], _stream(task, piece.stream_id)
     reports = task.only in (None, 0)
@@ -326,9 +326,9 @@ def _by_key(task: SourceTask, records: pa.RecordBatch) -> DealtRecords:
 def _dealt(
     task: SourceTask, stream: StreamSpec, records: pa.RecordBatch, table: RoutingTable | None
 ) -> DealtRecords:
-    """Deal records by their keys or places, each on its own."""
+    """Deal each record independently by its key or location."""
     hashes = records["_hash"].to_numpy()
-    if table is None or table.is_hashed:  # places may be NULL
+    if table is None or table.is_hashed:  # locations may be NULL
         return DealtRecords(records, slots_of(hashes, task.slots if table is None else table.slots))
     x, y = (records.column(name).to_numpy() for name in (stream.x, stream.y))
     return DealtRecords(records, table.slots_of(x, y, hashes, texts_to_deal(table, records, stream)))
@@ -342,7 +342,7 @@ def _to_slots(
     kind: str = ChunkKind.RECORDS,
     sieve: RecordSieve | None = None,
 ) -> Iterator[Chunk]:
-    """Yield the records of a slice for each wanted slot, without those that a sieve holds back."""
+    """Yield the records of a slice for each wanted slot, without those that the sieve leaves out."""
     span = (task.first_step, task.last_step)
     for slot, mine in rows_by_slot(dealt, wanted) if task.slots > 1 else ((0, dealt.records),):
         if isinstance(piece, StreamSlice) and task.is_whole(piece.stream_id):
@@ -358,17 +358,16 @@ def _to_slots(
 
 
 def rows_by_slot(dealt: DealtRecords, wanted: Iterable[int]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield the wanted slots, each with its rows, in their order.
+    """Yield each wanted slot with its rows, in order.
 
-    The rows for several slots are put in order of slots once, whatever the number of slots; those of a slot
-    are then a view.
+    One stable sort by slot serves all slots, whatever their number; the rows of a slot are then a view of it.
     """
     records, slots, wanted = dealt.records, dealt.slots, list(wanted)
     if len(wanted) == 1:
         yield wanted[0], chosen_rows(records, np.flatnonzero(slots == wanted[0]))
         return
     counts = np.bincount(slots, minlength=max(wanted, default=0) + 1)
-    # Whole numbers of one or two bytes are sorted in as many passes.
+    # numpy sorts integers of one or two bytes by radix sort, in one or two passes.
     narrow = slots.astype(np.uint8 if len(counts) <= 1 << 8 else np.uint16)
     together, ends = chosen_rows(records, np.argsort(narrow, kind="stable")), np.cumsum(counts).tolist()
     for slot in wanted:
@@ -379,7 +378,7 @@ def rows_by_slot(dealt: DealtRecords, wanted: Iterable[int]) -> Iterator[tuple[i
 def chosen_rows(records: pa.RecordBatch, rows: NDArray[np.intp]) -> pa.RecordBatch:
     """Return some rows of a batch, by their positions.
 
-    Where columns have no NULL or nothing else, that takes half as long as Arrow's filter.
+    For columns with no NULL or only NULL, this takes half as long as Arrow's filter.
     """
     columns = [_chosen_values(column, rows) for column in records.columns]
     return pa.RecordBatch.from_arrays(columns, schema=records.schema)
@@ -415,7 +414,7 @@ def packed_records(
 ) -> Iterator[tuple[ChunkOrder, bytes, int]]:
     """Cut a slice's records into payloads of CHUNK_RECORDS; yield order, payload and row count of each.
 
-    If only some are sent, they are in the payloads of the same number.
+    If only some records are sent, each stays in the payload with the same number.
     """
     for number, start in enumerate(range(0, records.num_rows, CHUNK_RECORDS)):
         some = records.slice(start, CHUNK_RECORDS)

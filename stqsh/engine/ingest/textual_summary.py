@@ -1,10 +1,10 @@
-"""The queries of streams that keep no events, as those who deal records know them.
+"""Textual summaries: the terms that queries of streams without kept events need, for dealing records.
 
-Tornado's textual summaries (section 3.1): a router does not send an evaluator objects that have no keyword of
-its queries. That is right only where objects are forgotten once they are matched. The planner's process
-follows the control log, and says in parts what new queries need, and which ones are gone. A process that
-deals records learns the parts that it does not know. What it knows of queries that are gone, until they are
-many, makes it send more than necessary.
+In Tornado's textual summaries (section 3.1) a router does not send an evaluator objects that have no keyword
+of its queries. That is correct only if objects are forgotten once they are matched. The planner's process
+follows the control log, and publishes the needs of new queries and the dropped queries in parts. A process
+that deals records reads the parts that are new to it. It keeps the terms of ended queries until these are
+many, and until then sends more records than necessary.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ from stqsh.storage.queries.query_commands import commands_of
 from stqsh.storage.rows import LogRow
 
 _MOST_STREAMS = 16
-"""Streams that a process remembers."""
+"""The number of streams that a process caches."""
 _GONE = 8
-"""Queries that are gone are forgotten once they are more than one in eight."""
+"""Ended queries are forgotten once they are more than one in eight."""
 _WITHIN = 8 << 10
-"""Parts of so many bytes together are within the tasks, which every batch has."""
+"""Parts of up to this many bytes in total travel inside the tasks of each batch."""
 _RATIO = 2
-"""A part is at least so many times as large as the one after it, so there are few."""
+"""A part is at least this many times as large as all later ones together, so there are few."""
 _DROPPED = b"dropped"
 
 
 class SummaryPart(NamedTuple):
-    """What some rows of the log say about a stream: what new queries need, and which ones are dropped."""
+    """The effect of some log rows on a stream: the needs of new queries, and the dropped queries."""
 
     needs: NeededTerms
     dropped: NDArray[np.int64]
@@ -79,32 +79,32 @@ class SummaryPart(NamedTuple):
 
 
 class SummaryWriter:
-    """Follows the log for a stream, and says in parts what its queries need.
+    """Follows the log for a stream, and writes the needs of its queries in parts.
 
     Args:
         control: the control log.
         stream: the stream.
-        attachments: makes the parts' content.
+        attachments: stores the parts' content.
     """
 
     def __init__(self, control: ControlDb, stream: StreamSpec, attachments: AttachmentWriter) -> None:
         self._control, self._stream, self._attachments = control, stream, attachments
         self._seq = 0
         self._parts: list[tuple[TermsPart, SummaryPart]] = []
-        self._last: dict[int, int] = {}  # the last ALTER of each query that has had one
+        self._last: dict[int, int] = {}  # the last ALTER of each altered query
 
     @property
     def attachments(self) -> list[Attachment]:
-        """What the parts are in."""
+        """The attachments that hold the parts."""
         return [part.content for part, _ in self._parts]
 
     def follow(self, up_to: int, tick_us: int | None, step: int) -> tuple[TermsPart, ...]:
-        """Follow the log up to a row, and return the parts, each about rows after those of the one before.
+        """Follow the log up to a row, and return the parts, which cover consecutive ranges of rows.
 
         Args:
-            up_to: the last row that takes effect in the batch or before it.
+            up_to: the last row that takes effect in or before the batch.
             tick_us: the length of a tick, None before the first step.
-            step: the step in which queries that are new take effect.
+            step: the step in which new queries take effect.
         """
         if up_to < self._seq:  # a batch is repeated
             self._seq, self._parts, self._last = 0, [], {}
@@ -135,9 +135,9 @@ class SummaryWriter:
             return SummaryPart(NeededTerms.of(new, boxes, until, stream), dropped)
 
     def _needing(self, rows: Sequence[LogRow]) -> tuple[list[NewQuery], list[int]]:
-        """Return the queries that need something anew by rows of the log, and the ids of those that do not.
+        """Return the queries whose needs log rows add, and the ids of those whose needs they remove.
 
-        A query with another region is one under the number of its ALTER, and the one that it was is gone.
+        ALTER removes the old query and adds one with the number of the ALTER row as its id.
         """
         new: list[NewQuery] = []
         gone: list[int] = []
@@ -159,7 +159,7 @@ class SummaryWriter:
         self._parts.append((TermsPart(after, up_to, content), part))
 
     def _merge(self, step: int) -> None:
-        """Make one of the last parts, so that there are few, and few bytes within the tasks."""
+        """Merge the last parts into one, to keep parts few and the bytes inside tasks small."""
         sizes = [len(part.needs.query) + len(part.dropped) for _, part in self._parts]
         is_within = [not part.content.name for part, _ in self._parts]
         first = len(sizes) - 1
@@ -183,10 +183,10 @@ class SummaryWriter:
 
 
 class TextualSummary:
-    """What the queries of a stream need, up to a row of the control log, in a process that deals records.
+    """The needs of a stream's queries up to a row of the control log, in a process that deals records.
 
     Attributes:
-        seq: the number of the row.
+        seq: the number of that row.
     """
 
     def __init__(self) -> None:
@@ -196,10 +196,10 @@ class TextualSummary:
         self._dealt, self._slots = 0, SlotTerms.of_nothing(0)
 
     def follow(self, parts: Sequence[TermsPart], blobs: Blobs) -> None:
-        """Learn the parts that are not known yet.
+        """Read the parts that are not known yet.
 
         Raises:
-            DamagedFileError: the blob of a part is gone or damaged.
+            DamagedFileError: the blob of a part is missing or damaged.
         """
         for part in parts:
             if part.up_to > self.seq:
@@ -207,7 +207,7 @@ class TextualSummary:
 
     def _add(self, part: TermsPart, found: SummaryPart) -> None:
         known, needs = self._needs, found.needs
-        if not part.after:  # it does not say which queries are gone that it leaves out
+        if not part.after:  # a merged part omits dropped queries instead of listing them
             self._gone |= (known.query <= part.up_to) & ~np.isin(known.query, needs.query)
         self._needs = known.and_more(needs.those(needs.query > self.seq))
         self._gone = np.append(self._gone, np.zeros(len(self._needs.query) - len(self._gone), np.bool_))
@@ -215,7 +215,7 @@ class TextualSummary:
         self.seq = part.up_to
 
     def by_slot(self, route: int, table: RoutingTable | None, step: int) -> SlotTerms:
-        """Return what slots need from a step on.
+        """Return the needs of slots from a step on.
 
         Args:
             route: the number of the routing.
@@ -247,15 +247,15 @@ _known: dict[tuple[Blobs, int], TextualSummary] = {}
 
 
 def summary_at(blobs: Blobs, stream: int, parts: Sequence[TermsPart]) -> TextualSummary:
-    """Return the summary of a stream, which the process remembers.
+    """Return the summary of a stream, which the process caches.
 
     Args:
         blobs: the session's blobs.
         stream: the stream.
-        parts: what the queries need that are in force.
+        parts: the needs of the queries in force.
 
     Raises:
-        DamagedFileError: the blob of a part is gone or damaged.
+        DamagedFileError: the blob of a part is missing or damaged.
     """
     found = _known.pop((blobs, stream), None)
     if found is None or found.seq > (parts[-1].up_to if parts else 0):  # a batch is repeated
@@ -270,7 +270,7 @@ def summary_at(blobs: Blobs, stream: int, parts: Sequence[TermsPart]) -> Textual
 def _last_steps(
     control: ControlDb, queries: Sequence[NewQuery], tick_us: int | None, step: int
 ) -> NDArray[np.int64]:
-    """Return the last step in which each query lives, int64 (n,); those that are new live from a step on."""
+    """Return the last step in which each query is alive, int64 (n,); new queries start at a given step."""
     ids = np.concatenate([ids_of(one) for one in queries])
     lengths = np.concatenate([np.full(len(ids_of(one)), spec_of(one).for_us or 0) for one in queries])
     until, ending = np.full(len(ids), FOR_EVER), np.flatnonzero(lengths)

@@ -1,11 +1,11 @@
-"""The audit of a session's home before its engine starts: do its files belong together?
+"""Audit a session's home before its engine starts: check that its files belong together.
 
-Each batch leaves its traces in this order: Spark's offset, the slots' states, the update log's file, progress
-and the list of update files, Spark's commit. So the last commit, the last delivered batch and the last offset
-are of the same batch or of two that follow each other. A power failure, a copy of a home that lives, or a
-deleted file may break this order, and a session that goes on then would answer wrongly.
+Each batch writes in this order: Spark's offset, the slots' states, the update log's file, progress and the
+list of update files, Spark's commit. So the last commit, the last delivered batch and the last offset are of
+the same batch or of two consecutive batches. A power failure, a copy of a home in use, or a deleted file may
+break this order, and a session that continued then would give wrong answers.
 
-The audit looks at names and at what Spark wrote last. Other content is checked where it is first used.
+The audit checks names and the files that Spark wrote last. Other content is checked when it is first used.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class AuditError(EngineError):
 
 
 def check_kinds(control: ControlDb) -> None:
-    """Raise `EngineError` if queries are of a kind that a package adds, and the engine does not find it."""
+    """Raise `EngineError` if queries have a kind from a package that the engine cannot find."""
     wanted = added_kinds(control)
     if not wanted:
         return
@@ -71,10 +71,10 @@ def check_kinds(control: ControlDb) -> None:
 
 
 def audit_home(home: SessionHome, control: ControlDb, settings: EngineSettings) -> None:
-    """Check that a session can go on from its files; log which updates are lost, as the engine needs none.
+    """Check that a session can continue from its files; only log lost updates, because the engine needs none.
 
     Raises:
-        AuditError: it cannot.
+        AuditError: the session cannot continue.
     """
     delivered, checkpoint = read_progress(control).batch, checkpoint_blobs(home.path)
     _drop_unfinished(checkpoint, delivered)
@@ -105,10 +105,10 @@ def audit_home(home: SessionHome, control: ControlDb, settings: EngineSettings) 
 
 
 def _drop_unfinished(checkpoint: Blobs, delivered: int) -> None:
-    """Remove what Spark had not written to the end when the machine died, if its batch can be done again.
+    """Remove files that Spark had not fully written when the machine failed, if their batch is repeatable.
 
-    A delivered batch without its commit is repeated, and gives the same; one that was not delivered is
-    planned again, and slots that have stored it go back to the one before.
+    A delivered batch without its commit is repeated with the same result. An undelivered one is planned
+    again, and slots that have stored it go back to the previous batch.
     """
     committed, planned = last_commit(checkpoint), last_offset(checkpoint)
     first = first_batch(checkpoint)
@@ -133,15 +133,15 @@ def _check_intact(checkpoint: Blobs, name: str) -> None:
 
 
 def describe_staged(control: ControlDb, files: Path) -> StagedSession:
-    """Return what a savepoint consists of that was staged between two batches.
+    """Describe the savepoint that was staged between two batches.
 
     Args:
         control: the session's control log.
         files: the folder with the staged files.
 
     Raises:
-        AuditError: they are not those of one step.
-        DamagedFileError: a slot's head is not what was written.
+        AuditError: the files are not of one step.
+        DamagedFileError: a slot's head is damaged.
     """
     progress, checkpoint = read_progress(control), checkpoint_blobs(files)
     batches = last_commit(checkpoint), last_offset(checkpoint), progress.batch
@@ -158,7 +158,7 @@ def describe_staged(control: ControlDb, files: Path) -> StagedSession:
 
 
 def missing_updates(home: SessionHome, control: ControlDb) -> list[str]:
-    """Return the names of the files of the update log that are listed and not there."""
+    """Return the names of listed files of the update log that are missing."""
     listed = [f"base-{batch:012d}.arrow" for (batch,) in control.query("SELECT batch FROM update_base")]
     listed += [f"{batch:012d}.arrow" for (batch,) in control.query("SELECT batch FROM update_files")]
     there: set[str] = set()
@@ -169,7 +169,7 @@ def missing_updates(home: SessionHome, control: ControlDb) -> list[str]:
 
 
 def _check_numbers(checkpoint: Blobs, control: ControlDb, batch: int) -> None:
-    """Check that the control log has all rows that the last offset names."""
+    """Check that the control log has all rows to which the last offset refers."""
     try:
         offset = Offset.from_json(decode(read_offset(checkpoint, batch)))
     except (ValueError, DecodeError) as error:
@@ -181,9 +181,9 @@ def _check_numbers(checkpoint: Blobs, control: ControlDb, batch: int) -> None:
 
 
 def _check_slots(home: SessionHome, control: ControlDb, slots: int, batch: int) -> None:
-    """Check that each slot has kept its state, unless the start of the query rebuilds it.
+    """Check that each slot has its state, unless the start of the query rebuilds it.
 
-    A slot checks by itself that it is that of the right batch.
+    Each slot checks itself that the state is of the right batch.
     """
     for slot in range(slots):
         head = home.state / f"evaluate-{slot}" / "head"
@@ -206,5 +206,5 @@ def _is_rebuilt(home: SessionHome, control: ControlDb, batch: int) -> bool:
 
 
 def _batches(last: int) -> str:
-    """Return how many batches there are up to a number, as text."""
+    """Return the number of batches up to a batch number, as text."""
     return "1 batch" if last == 0 else f"{last + 1} batches"

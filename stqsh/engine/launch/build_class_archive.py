@@ -2,9 +2,9 @@
 
 Run `python -m stqsh.engine.launch.build_class_archive` once for an installation.
 
-Java spends more than half of Spark's start on loading some 20 000 classes from jars. A class data archive
-keeps them in a form that is mapped into memory. One engine is started on an empty home and stopped again.
-Its Java process writes the archive as it ends, and later engines use it as long as Java and Spark stay the
+Java spends more than half of Spark's start loading some 20 000 classes from jars. A class data archive stores
+them in a form that is mapped into memory. To make one, an engine is started on an empty home and stopped. Its
+Java process writes the archive when it exits, and later engines use it as long as Java and Spark stay the
 same. The kernels are compiled in parallel.
 """
 
@@ -35,11 +35,11 @@ from stqsh.storage.home import SessionHome, remove_home
 
 _PATIENCE_S = 300.0
 _TELL_S = 10.0
-"""Time between two lines about the kernels."""
+"""Time between two progress lines about the kernels."""
 
 
 class _NoArchiveError(Exception):
-    """This Java has written no archive."""
+    """This Java did not write an archive."""
 
 
 def make_archive() -> Path | None:
@@ -64,7 +64,7 @@ def make_archive() -> Path | None:
 
 
 def _run_engine(folder: Path, archive: Path) -> None:
-    """Start Spark and the query on an empty home, and end Java cleanly, so that it writes the archive."""
+    """Start Spark and the query on an empty home, and stop Java cleanly, so that it writes the archive."""
     home = SessionHome(folder)
     home.updates.mkdir()
     control = ControlDb(folder, create=True)
@@ -93,14 +93,14 @@ def _run_engine(folder: Path, archive: Path) -> None:
 
 
 def _end_java(process: subprocess.Popen[bytes]) -> None:
-    """Close the standard input of Spark's Java process, upon which it ends."""
+    """Close the standard input of Spark's Java process, which makes it exit."""
     if process.stdin is not None:
         process.stdin.close()
     process.wait(_PATIENCE_S)
 
 
 def main() -> int:
-    """Compile the kernels, make the archive and print its path; say on standard error how far that is."""
+    """Compile the kernels, make the archive and print its path; print progress to standard error."""
     with ThreadPoolExecutor(1) as beside:
         kernels = beside.submit(compile_kernels, on_progress=_Told().tell)
         try:
@@ -117,7 +117,7 @@ def main() -> int:
 
 
 class _Told:
-    """Says how many kernels are compiled, now and then."""
+    """Prints the number of compiled kernels periodically."""
 
     def __init__(self) -> None:
         self._next = 0.0

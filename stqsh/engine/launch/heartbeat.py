@@ -22,9 +22,9 @@ _log = logging.getLogger("stqsh.engine")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What an engine knows from its parent: its pid, and how often and why it restarted the engine.
+    """Data from the engine's parent: its pid, and how often and why it restarted the engine.
 
-    The pid is 0 where an engine was started without a parent.
+    The pid is 0 if the engine was started without a parent.
     """
 
     parent: int = 0
@@ -71,7 +71,7 @@ class Heartbeat:
         threading.Thread(target=self._beat_on, name="heart", daemon=True).start()
 
     def tell(self, state: EngineState, message: str = "") -> None:
-        """Write what the engine is doing now; one that stops does not become ready by what still comes up."""
+        """Write the engine's state. A stopping engine stays so even if a part becomes ready."""
         with self._lock:
             if (self._state, state) == ("stopping", "ready"):
                 return
@@ -90,17 +90,17 @@ class Heartbeat:
             self._beat()
 
     def _lost(self) -> str:
-        """Return what the engine has lost that it cannot go on without, or ""."""
+        """Return what essential part the engine has lost, or ""."""
         if self.has_parent and os.getppid() != self._origin.parent:
             return "the process that restarts this engine has ended"
         with suppress(OSError):  # a disk that fails for a moment
-            # Where it is gone, a connection to SQLite may have made a new one.
+            # If it was deleted, a connection to SQLite may have made a new one.
             if _inode(self._home.control_db) != self._control_db:
                 return f"{self._home.path} was deleted or moved"
         return ""
 
     def _beat(self) -> None:
-        """Write what the engine is doing; what fails is logged once, and nothing else fails by it."""
+        """Write the engine's state. A failure is logged once and has no other effect."""
         with self._lock:
             info = EngineInfo.now(os.getpid(), self._state, self._message, self._started_us)
             try:
@@ -114,13 +114,13 @@ class Heartbeat:
 
 
 def _inode(path: Path) -> int:
-    """Return the inode of a file, or 0 where there is none."""
+    """Return the inode of a file, or 0 if there is none."""
     return path.stat().st_ino if path.exists() else 0
 
 
 @contextmanager
 def running_alone(home: Path) -> Iterator[None]:
-    """Hold the home's lock for the life of an engine; the lock goes with the process.
+    """Hold the home's lock for the life of an engine; the lock is released when the process exits.
 
     Raises:
         EngineDeadError: another engine runs in this home.

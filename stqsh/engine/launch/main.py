@@ -1,7 +1,7 @@
 """The process of a session's engine, which runs until SIGTERM.
 
-Its parent, `stqsh.engine.launch.parent`, starts it, and restarts it if it ends with the code `CRASHED`.
-To run it alone: `python -m stqsh.engine.launch.main --home DIR`.
+Its parent, `stqsh.engine.launch.parent`, starts it, and restarts it if it exits with the code `CRASHED`. To
+run it alone: `python -m stqsh.engine.launch.main --home DIR`.
 
 Spark's Java process, the first compilation of the kernels and the preparation of streams run in parallel.
 An error is reported in one line in engine.json; the details are in engine.log.
@@ -53,7 +53,7 @@ log = logging.getLogger("stqsh.engine")
 #: The parts that an engine waits for before it reports that it is ready.
 KERNELS, FIRST_BATCH = "kernels compiled", "first batch"
 _KERNEL_NICENESS = 10
-"""By how much the compilation of kernels gives way to Spark and the workers, after those of first answers."""
+"""The niceness of compiling kernels, except those of first answers, to yield to Spark and the workers."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -68,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     collect_seldom()
     home = SessionHome(given.home.absolute())
-    os.umask(0o077)  # whatever this process and those that it starts write is for this user only
+    os.umask(0o077)  # files of this process and its children are readable by this user only
     faulthandler.enable()
     faulthandler.register(STACKS_SIGNAL, file=sys.stderr, all_threads=True)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
@@ -109,7 +109,7 @@ class Engine:
         return 0
 
     def _failed(self, error: Exception, *, crashed: bool) -> int:
-        """Report why the engine ends, and return the exit code."""
+        """Report the reason why the engine exits, and return the exit code."""
         text = str(error)
         if not isinstance(error, StqshError):
             text = f"{type(error).__name__}: {error}".splitlines()[0]
@@ -135,7 +135,7 @@ class Engine:
         os.environ[DURABILITY] = durability = session_settings(control).text("durability")
         if durability == "disk":
             control.set_durable(True)
-            os.sync()  # what was written before it was SET
+            os.sync()  # data written before the SET
         self._heart.tell("starting", "starting Spark")
         spark = _start_spark(settings)
         log.info("Spark is up after %.1f s", self._age())
@@ -215,7 +215,7 @@ class Engine:
             sinks.stop()
 
     def _mirror(self, settings: EngineSettings, control: ControlDb) -> ControlMirror | None:
-        """Begin the mirror of the control log in the session's storage, if that is not the home."""
+        """Start the mirror of the control log in the session's storage, if that is not the home."""
         from stqsh.sources.session_rebuild import publish_name
 
         mirror, storage = mirror_of(self._home, control, settings.blobs), get_meta(control, "storage")
@@ -225,7 +225,7 @@ class Engine:
         return mirror
 
     def _wake(self, spark: SparkSession, settings: EngineSettings) -> None:
-        """Start workers while the query is planned; a cluster's hosts have to be ready before it."""
+        """Start workers while the query is planned. The hosts of a cluster must be ready before planning."""
         if settings.local:
             wake = threading.Thread(
                 target=start_workers, args=(spark, settings.slots), name="wake", daemon=True
@@ -237,18 +237,18 @@ class Engine:
         log.info("the cluster's hosts are ready after %.1f s", self._age())
 
     def _leave_with_owner(self, control: ControlDb, supervisor: Supervisor) -> None:
-        """Stop once the client of a temporary session is gone, however it ended."""
+        """Stop once the client of a temporary session has exited, for whatever reason."""
         while not _is_left(control):
             time.sleep(TUNING.owner_look_s)
         log.info("the session's client is gone")
         supervisor.stop()
 
     def _came_up(self, part: str) -> None:
-        """Note that a part is up; with the last one the engine is ready."""
+        """Record that a part has started; with the last one the engine is ready."""
         log.info("%s after %.1f s", part, self._age())
         with self._lock:
             self._missing.discard(part)
-            # Under the lock: of two parts that end at once, the last one has the last word.
+            # Under the lock: if two parts finish at once, the last one reports.
             if not self._missing:
                 self._is_ready = True
                 self._heart.tell("ready")
@@ -256,13 +256,13 @@ class Engine:
                 self._heart.tell("starting", COMPILING)
 
     def _tell_compiled(self, number: int, whole: int) -> None:
-        """Say how many kernels are compiled, once nothing else is waited for."""
+        """Report the number of compiled kernels once the engine waits for nothing else."""
         with self._lock:
             if self._missing == {KERNELS}:
                 self._heart.tell("starting", f"{COMPILING}: {number} of {whole}")
 
     def _mend(self, control: ControlDb, settings: EngineSettings) -> None:
-        """Make damaged stores and slots again; where the query has failed, files are read through."""
+        """Rebuild damaged stores and slots; if the query has failed, verify the content of files, too."""
         from stqsh.engine.ingest.store_repair import repair_stores
         from stqsh.engine.launch.slot_rebuild import mend_slots
 
@@ -272,19 +272,19 @@ class Engine:
         self._mendings += 1
 
     def _tell_rebuilt(self, share: int) -> None:
-        """Say how much of the slots is rebuilt, in per cent."""
+        """Report how much of the slots is rebuilt, in per cent."""
         self._heart.tell("starting", f"rebuilding the slots: {share} %")
 
     def _warm_up(self) -> None:
         """Compile the kernels while Spark starts, and import what the query needs.
 
-        Kernels are kept on disk for the workers. What first batches call comes first. The workers wait for
-        what is being compiled, and compile themselves what else they need.
+        Kernels are cached on disk for the workers. Those that first batches call come first. Workers wait for
+        kernels being compiled, and compile any others that they need themselves.
         """
         try:
             compile_kernels(_KERNEL_NICENESS, self._tell_compiled)
         except Exception:
-            # The workers compile what they need themselves: slower, but no reason to fail.
+            # The workers compile the kernels that they need: slower, but no reason to fail.
             log.exception("the kernels were not compiled")
         self._came_up(KERNELS)
         _import_query()
@@ -294,9 +294,9 @@ class Engine:
 
 
 def _import_query() -> None:
-    """Import what the query is made with, more than half a second of which would be left once Spark is up.
+    """Import the modules of the query while Spark starts: that saves more than half a second afterwards.
 
-    pandas is for Spark, which asks for it as soon as a function is mapped over batches.
+    Spark needs pandas as soon as a function is mapped over batches.
     """
     for name in ("pandas", "stqsh.engine.ingest.store_repair", "stqsh.engine.operators.pipeline"):
         import_module(name)
@@ -320,10 +320,10 @@ def _leave(spark: SparkSession, settings: EngineSettings) -> None:
 
 
 def engine_settings(home: SessionHome, control: ControlDb) -> EngineSettings:
-    """Return the settings of a session's engine; number and state of the slots stay as at its first start.
+    """Return the settings of a session's engine; the slots' number and state stay as at its first start.
 
     Raises:
-        StqshError: the state is where the engine would not look for it.
+        StqshError: the state is at another location than the engine would use.
     """
     settings = EngineSettings.from_profile(home.path, session_settings(control))
     slots, stored = get_meta(control, "slots"), settings.for_session(session_uuid(control))
@@ -338,9 +338,9 @@ def engine_settings(home: SessionHome, control: ControlDb) -> EngineSettings:
 
 
 def check_storage(known: str, settings: EngineSettings) -> None:
-    """Raise `StqshError` if the files of a session are in another storage than that of the settings.
+    """Raise `StqshError` if the files of a session are in another storage than the settings name.
 
-    `known` is "" for its home, and for sessions that are older than this record.
+    `known` is "" for the home, and for sessions older than this record.
     """
     if known != settings.storage:
         places = [
@@ -355,7 +355,7 @@ def check_storage(known: str, settings: EngineSettings) -> None:
 def check_state(mark: str | None, settings: EngineSettings) -> None:
     """Raise `StqshError` if a session's state is elsewhere or has another format.
 
-    `mark` is None for sessions that are older than this record.
+    `mark` is None for sessions older than this record.
     """
     if mark == settings.state:
         return
@@ -370,7 +370,7 @@ def check_state(mark: str | None, settings: EngineSettings) -> None:
 
 
 def _is_left(control: ControlDb) -> bool:
-    """Return whether the session's client is gone; no, while the database cannot say."""
+    """Return whether the session's client has exited; False while the database cannot be read."""
     try:
         return is_orphaned(control)
     except Exception:
@@ -392,5 +392,5 @@ if __name__ == "__main__":
     code = main()
     sys.stdout.flush()
     sys.stderr.flush()
-    # Threads of py4j may hang on a dead Java process, and they have no work left.
+    # Threads of py4j may hang on a dead Java process; they have no work left.
     os._exit(code)

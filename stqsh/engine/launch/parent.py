@@ -2,9 +2,9 @@
 
 Start it with `python -m stqsh.engine.launch.parent --home DIR`; SIGTERM stops engine and parent in order.
 
-A crash is the death of the engine's process, of Spark's Java process, or a silence: the engine writes its
-heartbeat no more. An engine that stops in order, or that says why it cannot run, is not restarted. This
-process lives as long as the engine and imports little, so that it takes little memory.
+A crash is the death of the engine's process or of Spark's Java process, or a silence: the engine no longer
+writes its heartbeat. An engine that stops in order, or that reports why it cannot run, is not restarted. This
+process runs as long as the engine and imports few modules, so that it uses little memory.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _TOO_OFTEN = "it crashed {times} times without a batch in between; the last time
 class Restarts:
     """Decides how often an engine is restarted, and how long to wait before that.
 
-    Batches count by their numbers. The first one after a start only notes the start, so two are a sign that
-    the engine gets on.
+    Batches are counted by their numbers. The first one after a start only records the start, so two show that
+    the engine makes progress.
     """
 
     def __init__(self, tuning: EngineTuning = TUNING) -> None:
@@ -44,11 +44,11 @@ class Restarts:
         self._failures = 0
 
     def wait_s(self, batches: int, lived_s: float) -> float | None:
-        """Return the seconds to wait before the restart; None if the engine is given up.
+        """Return the seconds to wait before the restart; None to give the engine up.
 
         Args:
             batches: the number of batches since the last start.
-            lived_s: the time since then.
+            lived_s: the time since then, in seconds.
         """
         if batches > 1 or lived_s > self._tuning.restart_calm_s:
             self._failures = 0
@@ -73,7 +73,7 @@ class Parent:
         self._last_crash = ""
         self._engine: subprocess.Popen[bytes] | None = None
         self._stopping = False
-        self._silence = (0, 0)  # the last heartbeat, and for how many looks it has not changed
+        self._silence = (0, 0)  # the last heartbeat, and the number of checks without a change
 
     def run(self) -> int:
         """Run the engine until it is stopped, gives up or is given up, and return its exit code."""
@@ -114,7 +114,7 @@ class Parent:
         self._engine = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
         if self._stopping:
             self._send(signal.SIGTERM)
-        # While the dead engine is not reaped, no other process can have its number, nor its group's.
+        # Until the dead engine is reaped, no other process can get its pid or its group's.
         os.waitid(os.P_PID, self._engine.pid, os.WEXITED | os.WNOWAIT)
         processes.kill_group(self._engine.pid, processes.uptime_us())
         return self._engine.wait()
@@ -135,7 +135,7 @@ class Parent:
         self._send(signal.SIGTERM)
 
     def _look(self, number: int, frame: FrameType | None) -> None:
-        """Kill an engine without a heartbeat; its threads' stacks go to the log first, if possible."""
+        """Kill an engine without a heartbeat, after logging its threads' stacks if possible."""
         info = read_engine(self._home)
         if info is None or self._engine is None or info.pid != self._engine.pid:
             self._silence = (0, 0)
@@ -150,8 +150,8 @@ class Parent:
     def _send(self, number: signal.Signals) -> None:
         """Send the engine a signal, unless it has been reaped.
 
-        `Popen` would reap an engine that has just ended, in the handler of a signal, under the eyes of who
-        waits for it.
+        In a signal handler, `Popen` would reap an engine that has just exited, before the code that waits for
+        it could.
         """
         if self._engine is not None and self._engine.returncode is None:
             with suppress(ProcessLookupError):
@@ -163,7 +163,7 @@ class Parent:
             time.sleep(min(left, 0.2))
 
     def _tell(self, state: EngineState, message: str = "") -> None:
-        """Write engine.json in the place of the engine, which has gone."""
+        """Write engine.json in place of the engine, which has exited."""
         info, last = EngineInfo.now(os.getpid(), state, message), read_engine(self._home)
         known = replace(
             info,

@@ -1,4 +1,4 @@
-"""Starts the process of a session's sinks while there are any, and again if it dies; gives up slow sinks."""
+"""Run the process of a session's sinks while there are any, restart it if it dies, and give up slow sinks."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class SinkKeeper:
         self._failures, self._begun, self._looked = 0, 0.0, 0.0
 
     def start(self) -> None:
-        """Start to watch."""
+        """Start watching."""
         threading.Thread(target=self._run, name="sinks", daemon=True).start()
 
     def stop(self) -> None:
         """Stop the process; each sink completes the part that it is writing."""
         self._stopped.set()
-        process = self._process  # the thread may be looking
+        process = self._process  # the thread may be in a check
         if process is not None:
             process.terminate()
             try:
@@ -55,7 +55,7 @@ class SinkKeeper:
                 process.kill()
 
     def look(self) -> None:
-        """Start the process if it is due, give up slow sinks, and release what is kept for dropped ones."""
+        """Start the process if it is due, give up slow sinks, and release the log kept for dropped ones."""
         sinks = [sink.id for sink in live_sinks(self._control)]
         if time.monotonic() - self._looked >= self._tuning.log_look_s:
             self._looked = time.monotonic()
@@ -72,21 +72,21 @@ class SinkKeeper:
         if self._process is not None:
             self._process = None
         if not sinks:
-            remove_dropped(self._home, sinks)  # their process may have died before it could
+            remove_dropped(self._home, sinks)  # their process may have died before removing them
         elif now - self._begun >= self._wait_s():
             self._begun = now
             command = [*self._command, "--home", str(self._home.path)]
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
 
     def _wait_s(self) -> float:
-        """Return how long after its last start the process may be started again."""
+        """Return the minimum time between two starts of the process, in seconds."""
         if self._failures <= 1:
             return 0.0
         doubled: float = self._tuning.restart_wait_s * 2 ** min(self._failures - 2, 16)
         return min(doubled, self._tuning.restart_wait_most_s)
 
     def _give_up(self, sink: int) -> None:
-        """Keep the log no longer for a sink that has left more of it than `sinks.keep`."""
+        """Stop keeping the log for a sink whose unread part exceeds `sinks.keep`."""
         after = kept_for_sink(self._home, sink)
         if after is None:
             return

@@ -1,8 +1,9 @@
-"""Rebuilding of slots from the beginning, where files of theirs are damaged, or for another number of slots.
+"""Rebuild slots from the beginning, if their files are damaged, or for another number of slots.
 
-Slots are a fold over the log of commands and the records of the replay stores. Where both are there from the
-first step, the fold is done again here, batch by batch as the session's turns say (`stqsh.storage.turns`),
-and what it sends is dropped: it is delivered already. The state is the same, whatever the number of slots.
+Slots are a fold over the log of commands and the records of the replay stores. If both exist from the first
+step, this module repeats the fold, batch by batch according to the session's turns (`stqsh.storage.turns`),
+and discards its output, which is already delivered. The resulting state does not depend on the number of
+slots.
 """
 
 from __future__ import annotations
@@ -55,26 +56,26 @@ log = logging.getLogger("stqsh.engine")
 
 _FOUND: LogKind = "found"
 _RECORDS, _BYTES = 400_000, 64 << 20
-"""The most records and bytes of a batch of the fold."""
+"""The maximum number of records and bytes of a batch of the fold."""
 
 
 class NotRebuiltError(EngineError):
-    """Slots that cannot be rebuilt; the message is the reason, as a clause."""
+    """The slots cannot be rebuilt; the message is the reason, as a clause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """Where the session stands: its last complete batch, and the offset at its end."""
+    """The session's position: its last complete batch, and the offset at its end."""
 
     batch: int
     offset: Offset
 
 
 def check_rebuildable(home: SessionHome, control: ControlDb, until: Committed) -> None:
-    """Check that the slots' state after a batch follows from what the session holds.
+    """Check that the slots' state after a batch can be rebuilt from the session's data.
 
     Raises:
-        NotRebuiltError: it does not; the message says why.
+        NotRebuiltError: it cannot; the message is the reason.
     """
     if until.offset.live or until.offset.dealers:
         raise NotRebuiltError("records of live streams cannot be read again")
@@ -103,17 +104,17 @@ def rebuild_slots(
     until: Committed,
     tell: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Write the state of all slots after a batch anew.
+    """Rebuild the state of all slots after a batch, and write it.
 
     Args:
-        home: the session's home; its stores are whole.
+        home: the session's home, with complete stores.
         control: its control log.
         slots: the number of slots from now on.
         until: the last complete batch.
-        tell: called with how much of the fold is done, in per cent.
+        tell: called with the progress of the fold, in per cent.
 
     Raises:
-        NotRebuiltError: the session does not hold what that takes; nothing has changed.
+        NotRebuiltError: the session lacks the data for it; nothing has changed.
     """
     check_rebuildable(home, control, until)
     planner = Planner(home.path, slots)
@@ -138,7 +139,7 @@ class _SessionFold:
         }
 
     def take(self, chunks: Iterator[Chunk], seeds: Iterator[Chunk]) -> list[Chunk]:
-        """Fold the chunks of one batch; return what slots have looked up in it."""
+        """Fold the chunks of one batch; return the results of the slots' look-ups."""
         sent = self._folded(EVALUATE, [*chunks, *seeds])
         self._folded(AGGREGATE, [chunk for chunk in sent if AGGREGATE.accepts(chunk)])
         return [chunk for chunk in sent if chunk.kind == "found"]
@@ -155,7 +156,7 @@ class _SessionFold:
         return sent
 
     def write(self, state: Path, batch: int) -> None:
-        """Write all states as those after a batch, in place of what there is."""
+        """Write all states as of a batch, and replace existing ones."""
         again = state.with_name(f".{state.name}.again")
         shutil.rmtree(again, ignore_errors=True)
         fresh = again / STATE
@@ -179,7 +180,7 @@ def _write_slot(blobs: Blobs, name: str, batch: int, state: SlotState) -> None:
 
 
 class _FoundAgain:
-    """The records of focal objects: the log forgets them some time after slots have taken them in."""
+    """The records of focal objects, which the log deletes some time after slots have applied them."""
 
     def __init__(self, control: ControlDb) -> None:
         rows = entries_after(control, 0, (_FOUND,))
@@ -187,7 +188,7 @@ class _FoundAgain:
         self._waiting: list[LogRow] = []
 
     def keep(self, last: Offset, chunks: list[Chunk], *, is_asked: bool) -> None:
-        """Keep what slots have looked up, unless the log has it."""
+        """Keep the records that slots have looked up, unless the log has them."""
         if not is_asked or last.asked in self._logged:
             return
         for found in collect_found(chunks, last.asked):
@@ -195,7 +196,7 @@ class _FoundAgain:
             self._waiting.append(LogRow(found.up_to, 0, entry, "", found.payload))
 
     def seeds(self, task: SourceTask) -> Iterator[Chunk]:
-        """Return the chunks of what was looked up for the queries that a batch takes in."""
+        """Return the chunks with the looked-up records for the queries that a batch applies."""
         assert task.head is not None, "the first task has the head"
         _, up_to = task.head.commands
         mine = [row for row in self._waiting if row.seq <= up_to]
@@ -212,7 +213,7 @@ def _spans(home: SessionHome, control: ControlDb, until: Committed) -> Iterator[
     }
 
     def kept(offset: Offset) -> Offset:
-        """Return an offset without streams that are gone, which leave no trace, and without snapshots."""
+        """Return an offset without dropped streams, which leave no trace, and without snapshots."""
         return replace(
             offset,
             rows={stream: row for stream, row in offset.rows.items() if stream not in dropped},
@@ -236,7 +237,7 @@ def _spans(home: SessionHome, control: ControlDb, until: Committed) -> Iterator[
 
 
 def _follows(control: ControlDb, at: Offset, first: Offset) -> bool:
-    """Return whether a session only went on between two offsets; commands between them are forgotten."""
+    """Return whether streams only advanced between two offsets; commands between them are deleted."""
     if not goes_on(replace(at, seq=0), replace(first, seq=0)):
         return False
     between = "SELECT 1 FROM log WHERE seq > ? AND seq <= ? LIMIT 1"
@@ -244,7 +245,7 @@ def _follows(control: ControlDb, at: Offset, first: Offset) -> bool:
 
 
 def _steps(home: SessionHome, at: Offset, end: Offset) -> Iterator[tuple[Offset, Offset]]:
-    """Yield the batches in which streams go on from one offset to another."""
+    """Yield the batches in which streams advance from one offset to another."""
     moved = [stream for stream, row in end.rows.items() if row != at.rows.get(stream, 0)]
     stores = {stream: open_store(home.stream(stream)) for stream in sorted(moved)}
     while at.step < end.step:
@@ -265,17 +266,17 @@ def mend_slots(
     *,
     content: bool = False,
 ) -> None:
-    """Rebuild all slots if files of theirs are damaged or gone.
+    """Rebuild all slots if any of their files are damaged or missing.
 
     Args:
-        home: the session's home; its stores are whole.
+        home: the session's home, with complete stores.
         control: its control log.
         settings: the settings of the engine.
-        tell: called with how much is done, in per cent.
-        content: whether to read the files through, and not only to look whether they are there.
+        tell: called with the progress, in per cent.
+        content: whether to verify the content of the files, not only their existence.
 
     Raises:
-        DamagedFileError: files are, and the slots cannot be rebuilt.
+        DamagedFileError: files are damaged, and the slots cannot be rebuilt.
     """
     checkpoint = checkpoint_blobs(home.path)
     batch = last_commit(checkpoint)
@@ -293,13 +294,13 @@ def mend_slots(
 
 
 def find_damage(state: Path, slots: int, batch: int, *, content: bool) -> DamagedFileError | None:
-    """Return what is wrong with the files of slots after a batch, None if nothing is.
+    """Return the damage of the slots' files after a batch, None if there is none.
 
     Args:
         state: the folder in which slots keep their state.
         slots: the number of slots.
         batch: the last complete batch.
-        content: whether to read the files through, and not only the heads.
+        content: whether to verify the content of all files, not only the heads.
     """
     try:
         stood = {slot_name(EVALUATE.name, slot): batch for slot in range(slots)}
@@ -316,7 +317,7 @@ def find_damage(state: Path, slots: int, batch: int, *, content: bool) -> Damage
 def lost_slots(
     damage: DamagedFileError, problem: NotRebuiltError, saved: KnownSavepoint | None
 ) -> DamagedFileError:
-    """Return the error of a damaged file of a slot that cannot be rebuilt, with the way out."""
+    """Return the error for a damaged file of a slot that cannot be rebuilt, with a remedy."""
     found = damage.message.removeprefix(f"the session's file {damage.file} ")
     hint = "put the session's folder back from a backup; or DUMP what the session defines, for a new one"
     if saved is not None:
@@ -328,17 +329,17 @@ def lost_slots(
 def adapt_slots(
     home: SessionHome, control: ControlDb, staged: StagedSession, profile: Profile, slots: int | None
 ) -> None:
-    """Rebuild the slots of a session that was just restored, where they are to be others than those saved.
+    """Rebuild the slots of a session just restored, if their number or state format differs from before.
 
     Args:
         home: the session's home.
         control: its control log.
-        staged: what was saved.
-        profile: the settings with which the engine will go on.
-        slots: the number of slots; None for those that there were.
+        staged: the description of the savepoint.
+        profile: the settings with which the engine will continue.
+        slots: the number of slots; None for the saved number.
 
     Raises:
-        EngineError: they cannot be rebuilt.
+        EngineError: the slots cannot be rebuilt.
     """
     state = EngineSettings.from_profile(home.path, profile).state
     wanted = staged.slots if slots is None else slots

@@ -1,4 +1,4 @@
-"""Supervise the one query: start it, restart it after a failure, stop it between two batches."""
+"""Supervise the engine's query: start it, restart it after a failure, stop it between two batches."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class QueryFailedError(EngineError):
 
 
 class JvmDiedError(EngineError):
-    """Spark's process is gone."""
+    """Spark's process has exited."""
 
 
 class Supervisor:
@@ -49,7 +49,7 @@ class Supervisor:
         home: the session's directory.
         start: starts the query.
         batches: counts the batches delivered so far.
-        jvm_alive: returns whether Spark's process lives.
+        jvm_alive: returns whether Spark's process is alive.
         on_waiting: called with the reason why a batch waits for its source, and "" once one is delivered.
         tuning: the tunables of the engine.
     """
@@ -73,7 +73,7 @@ class Supervisor:
         self._is_outgrown = False
 
     def outgrown(self) -> None:
-        """Request that another query goes on from this one, as `start` makes it now."""
+        """Request that a new query, made by `start`, continues from this one."""
         self._is_outgrown = True
 
     def stop(self) -> None:
@@ -84,8 +84,8 @@ class Supervisor:
         """Run until a stop is requested.
 
         Raises:
-            QueryFailedError: trying again is of no use.
-            JvmDiedError: Spark's process is gone.
+            QueryFailedError: a retry is of no use.
+            JvmDiedError: Spark's process has exited.
         """
         self._hold.unlink(missing_ok=True)
         try:
@@ -115,19 +115,19 @@ class Supervisor:
             if not self._jvm_alive():
                 raise JvmDiedError(JVM_DIED)
             log.warning("the query stopped: %s", why)
-            if waits_for_source(error):  # nothing is wrong here: the same batch is tried until it answers
+            if waits_for_source(error):  # no error of ours: retry the same batch until the source responds
                 failures, self._waits_after = 0, delivered
                 self._on_waiting(f"a batch waits: {why.partition(': ')[2]}")
                 self._stopping.wait(self._tuning.source_wait_s)
                 continue
-            # What users have to mend fails again, unless the start of the query mends it.
+            # Errors that users have to fix would recur, unless the start of the query repairs them.
             most = self._tuning.late_attempts if has_late_worker(error) else self._tuning.query_attempts
             if failures >= (2 if hint else most):
                 raise QueryFailedError(why, hint=hint)
             self._stopping.wait(0.2 * failures)
 
     def _watch(self, query: StreamingQuery) -> None:
-        """Wait until the query ends by itself, or is to be stopped."""
+        """Wait until the query ends by itself or a stop is requested."""
         for look in count():
             if self._stopping.wait(self._tuning.supervisor_look_s) or self._is_outgrown:
                 return
@@ -140,15 +140,15 @@ class Supervisor:
                 return
 
     def _jvm_stays(self) -> bool:
-        """Return whether the Java process is still there after a moment."""
+        """Return whether the Java process is still alive after a moment."""
         deadline = time.monotonic() + self._tuning.java_death_s
         while self._jvm_alive() and time.monotonic() < deadline:
             time.sleep(self._tuning.supervisor_look_s)
         return self._jvm_alive()
 
     def _stop_between_batches(self, query: StreamingQuery) -> None:
-        """Hold back batches, let the current one end, then stop: stopping within a batch logs errors."""
-        with suppress(OSError):  # on a full disk a batch may be cut short, which is done again
+        """Hold back batches, let the current one finish, then stop: stopping within a batch logs errors."""
+        with suppress(OSError):  # on a full disk a batch may be interrupted; it is repeated later
             self._hold.touch()
         deadline = time.monotonic() + self._tuning.stop_wait_s
         quiet = 0

@@ -1,9 +1,9 @@
-"""The watchdog: ends parts of the engine that hang within a batch, and logs the stacks of all threads first.
+"""The watchdog: kill parts of the engine that hang within a batch, after logging the stacks of all threads.
 
-A batch hangs if it has taken much longer than the last one and its Python workers use no processor time;
-after a multiple of that, also if they do. Its workers are killed first: Spark tries their tasks again in new
-ones. If the batch still hangs, their daemon is killed, too, and then Java, upon which the engine is
-restarted. Each of these waits twice as long as the one before.
+A batch hangs if it has taken much longer than the last one and its Python workers use no processor time, or,
+after a multiple of that, even if they do. Its workers are killed first: Spark retries their tasks in new
+ones. If the batch still hangs, their daemon is killed, too, and then Java, after which the engine is
+restarted. Each stage waits twice as long as the one before.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class EngineParts(Protocol):
         """Print the stacks of all threads of all parts to the log."""
 
     def end(self, strike: int) -> str:
-        """End what may hang, more of it with each strike 1, 2, ...; return in words what that was."""
+        """Kill parts that may hang, more with each strike 1, 2, ...; return their description."""
 
 
 @dataclass(slots=True)
@@ -48,12 +48,12 @@ class _Batch:
 
     Attributes:
         number: Spark's number.
-        begun: when it began.
-        waited_since: when it began, or when something was last ended.
-        limit_s: how long it may take from then on.
-        worked_s: the workers' processor time at the last look.
-        worked_at: when the workers were last seen to work.
-        strikes: how often something was ended.
+        begun: when it started.
+        waited_since: when it started, or when parts were last killed.
+        limit_s: how long it may take from `waited_since` on.
+        worked_s: the workers' processor time at the last check.
+        worked_at: when the workers were last found working.
+        strikes: how often parts were killed.
     """
 
     number: int
@@ -102,7 +102,7 @@ class Watchdog:
                 self._last_s = self._clock() - now
 
     def look(self) -> None:
-        """Look at the batch in progress; log and end what hangs."""
+        """Check the batch in progress; log and kill parts that hang."""
         batch, now, tuning = self._batch, self._clock(), self._tuning
         if batch is None or now - batch.waited_since < batch.limit_s - tuning.hung_idle_s:
             return
@@ -118,7 +118,7 @@ class Watchdog:
             log.warning("batch %d has taken %.0f s: the stacks of all threads follow", batch.number, waited)
             self._parts.print_stacks()
         is_idle = now - batch.worked_at >= tuning.hung_idle_s
-        # It may have ended while it was looked at, and the workers then have another one.
+        # The batch may have finished during the check; the workers then work on another one.
         if self._batch is batch and (is_idle or waited > tuning.hung_busy_times * batch.limit_s):
             self._strike(batch, now)
 
@@ -158,7 +158,7 @@ class LocalParts:
             _send(java, signal.SIGQUIT)
 
     def end(self, strike: int) -> str:
-        """End the workers, then also the daemons that fork them, then Java; return that in words."""
+        """Kill the workers, then also the daemons that fork them, then Java; return their description."""
         java = self._java()
         if strike > 2 and java is not None:
             processes.kill(java)
@@ -180,4 +180,4 @@ def _send(pid: int, number: signal.Signals) -> None:
     try:
         os.kill(pid, number)
     except ProcessLookupError:
-        return  # it has just ended
+        return  # it has just exited

@@ -1,7 +1,7 @@
 """The Python data source `stqsh`: Spark's interface to the planner and the task reader.
 
-One long-lived process beside the driver's JVM makes the offsets; workers read the tasks. Spark starts two
-more short-lived processes that only inspect the class, so heavy modules are imported within functions here.
+One long-lived process beside the driver's JVM computes the offsets; workers read the tasks. Spark starts two
+more short-lived processes that only inspect the class, so this module imports heavy modules within functions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from stqsh.engine.planning.tasks import SourceTask
     from stqsh.engine.state.payload_files import Spool
 
-#: A file of this name in the home holds back further batches while the engine stops.
+#: While a file of this name is in the home, no further batches start: the engine is stopping.
 HOLD_FILE = "hold"
 
 
@@ -46,7 +46,7 @@ def _steady_us() -> int:
 
 
 def _import_routing() -> None:
-    """Import what the first change of a routing needs: its batch would wait for that."""
+    """Import the modules for the first change of a routing in advance: its batch would wait for them."""
     keep_pandas_out()
     import_module("stqsh.engine.ingest.stream_routing")
 
@@ -59,15 +59,17 @@ class StqshSource(DataSource):
         slots: the number of slots.
         max_records: the maximum number of records in a batch.
         max_bytes: the maximum size of a batch in bytes.
-        cores: the number of cores that Spark has, and so of the slices that a batch is read in.
-        max_results: the maximum size of what the driver gets from a batch's tasks, in bytes; 0 for any.
-        boot: names this start of the query, whose first batch processes no data but starts everything.
+        cores: the number of Spark's cores, and therefore of the slices in which a batch is read.
+        max_results: the maximum size of the results that the driver gets from a batch's tasks, in bytes; 0
+            for any.
+        boot: identifies this start of the query, whose first batch processes no data but starts all
+            processes.
         storage: the URI of the session's files, "" if they are in its home.
-        cache: the folder for this machine's copies of them, "" on a cluster.
+        cache: the folder for this machine's copies of these files, "" on a cluster.
         transit: the folder or the URI for large payloads, see `stqsh.engine.state.payload_files`.
-        spool_bytes: the least size in bytes of a payload that goes there.
-        folds: `true` if tasks may fold what they read, as no operator of Spark's does it after them.
-        deals: `true` if the query has dealers; without, no batch comes after the one that needs them.
+        spool_bytes: the minimum size in bytes of a payload that goes to `transit`.
+        folds: `true` if tasks may fold the data that they read, because no Spark operator does it after them.
+        deals: `true` if the query has dealers; otherwise no batch follows the one that first needs them.
         initial: the offset before the first batch, as JSON.
     """
 
@@ -107,7 +109,7 @@ class TaskPartition(InputPartition):
 
 
 class StqshReader(DataSourceStreamReader):
-    """Answers Spark's questions with a planner, which is made when it is first needed.
+    """Implements Spark's reader interface with a planner, which is created on first use.
 
     The first batch after a start changes only the offset's `boot`.
 
@@ -115,13 +117,13 @@ class StqshReader(DataSourceStreamReader):
         home: the session's directory.
         numbers: the number of slots, the maximum records and bytes of a batch, the number of cores, and the
             maximum bytes of a batch's results.
-        boot: names this start of the query.
+        boot: identifies this start of the query.
 
     Attributes:
-        spool: where large payloads are put, if they may be passed by name.
-        folds: whether tasks may fold what they read.
+        spool: the place for large payloads, if they may be passed by name.
+        folds: whether tasks may fold the data that they read.
         deals: whether the query has dealers for streams that need them.
-        initial: the offset before the first batch, as JSON; "" for that of a session's beginning.
+        initial: the offset before the first batch, as JSON; "" for the offset of a new session.
         blobs: the session's files.
     """
 
@@ -171,7 +173,7 @@ class StqshReader(DataSourceStreamReader):
         return json.loads(self.initial) if self.initial else Offset().to_json()
 
     def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
-        """Return the end of the next batch; `start` itself if there is nothing to do for a while."""
+        """Return the end of the next batch; `start` itself if there is no work for a while."""
         before, until = Offset.from_json(start), time.monotonic() + TUNING.idle_answer_s
         if before.boot != self._boot:
             threading.Thread(target=_import_routing, daemon=True).start()
@@ -179,7 +181,7 @@ class StqshReader(DataSourceStreamReader):
         while not self._hold.exists():
             self.stage()
             seen = self.control.version()
-            if before.dealers and not self.deals:  # the query is about to be started with them
+            if before.dealers and not self.deals:  # the query is about to be restarted with dealers
                 after = before
             else:
                 after = self.planner.latest(before, time.time_ns() // 1000)
@@ -190,16 +192,16 @@ class StqshReader(DataSourceStreamReader):
         return start
 
     def stage(self) -> None:
-        """Stage the savepoints that clients have asked for: this is between two batches."""
+        """Stage the savepoints that clients have requested, between two batches."""
         if (self._home / SAVING).exists():
             from stqsh.engine.launch.audit import describe_staged
 
             stage_requested(SessionHome(self._home), self.control, partial(describe_staged, self.control))
 
     def _await(self, seen: int | None, until: float) -> bool:
-        """Wait until it is worth looking again; return False if there is nothing to do for a while.
+        """Wait until another check is worthwhile; return False if there is no work for a while.
 
-        `seen` is the log's version, if only the log can bring what is awaited.
+        `seen` is the log's version, if only a change of the log can create work.
         """
         while time.monotonic() < until and not self._hold.exists():
             time.sleep(TUNING.idle_look_s)
@@ -214,7 +216,7 @@ class StqshReader(DataSourceStreamReader):
         return [TaskPartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one task in a worker, and fold what it reads where the task says so."""
+        """Read one task in a worker, and fold the data if the task requires it."""
         from stqsh.engine.operators import local_operators, slot_task
 
         assert isinstance(partition, TaskPartition)
@@ -223,5 +225,5 @@ class StqshReader(DataSourceStreamReader):
         return local_operators.read_task(partition.task, context)
 
     def commit(self, end: OffsetJson) -> None:
-        """Let spools go as far as batches are committed; all else stays in the log and the replay stores."""
+        """Release spools up to the committed batch; all else stays in the log and the replay stores."""
         self.planner.committed(Offset.from_json(end))

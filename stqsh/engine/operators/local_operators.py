@@ -2,12 +2,12 @@
 
 The pipeline runs them for each batch. Chunks are shuffled to their slots, and workers fold them into the
 slots' states, which are in the arena and, durably, in files (`stqsh.engine.state.file_store`). A small batch,
-or any where slots are few, has a task of the source for each slot, which runs Evaluate itself: a small one
-then takes half of the processor time that it took with another stage of workers (80 instead of 160 ms, most
-of it Java's), and large ones of posts pass 1.4 times as fast. Aggregate only runs if there are chunks for it,
-which go from the driver to its tasks: as a data frame, which Spark plans and shuffles, they took such a batch
-from 170 to 300 ms. On a cluster Spark has to keep slots and their state together, so the stateful operators
-of `stqsh.engine.operators.spark_operators` replace these.
+or any batch if slots are few, has a source task for each slot that runs Evaluate itself. A small one then
+takes half of the processor time that it takes with another stage of workers (80 instead of 160 ms, most of it
+Java's), and large batches of posts run 1.4 times as fast. Aggregate only runs if there are chunks for it,
+which go from the driver directly to its tasks: a data frame, which Spark plans and shuffles, raised the time
+of such a batch from 170 to 300 ms. On a cluster Spark has to keep slots and their state together, so the
+stateful operators of `stqsh.engine.operators.spark_operators` replace these.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class LocalOperators:
         return pa.concat_tables([evaluated.filter(pc.invert(taken)), merged])
 
     def _evaluated(self, chunks: DataFrame, offset: Offset, dealers: list[Dealer], batch: int) -> pa.Table:
-        """Let dealers deal their records, then run Evaluate; return what it sends."""
+        """Run the dealers, then Evaluate; return Evaluate's output."""
         if not offset.by_slot:
             chunks = self._shuffle(chunks)
         for dealer in dealers:
@@ -82,7 +82,7 @@ class LocalOperators:
         return self._fold(chunks, self.evaluate, batch, before)
 
     def _dealers(self, offset: Offset) -> list[Dealer]:
-        """Return the dealers of streams, which most sessions do without."""
+        """Return the dealers of streams; most sessions have none."""
         if not offset.dealers:
             return []
         control = ControlDb(self.context.home)
@@ -92,7 +92,7 @@ class LocalOperators:
         ]
 
     def _seeded(self, evaluated: pa.Table, dealer: Dealer, batch: int, spark: SparkSession) -> pa.Table:
-        """Give a dealer what the slots have sent for its beginning; return the other chunks."""
+        """Pass a dealer the seeds that slots have sent; return the other chunks."""
         taken = pa.array([dealer.accepts(chunk) for chunk in from_table(evaluated)], pa.bool_())
         seeds = from_table(evaluated.filter(taken))
         before = self._attendance(dealer).enter(batch, {chunk.slot for chunk in seeds}, begins=True)
@@ -106,10 +106,10 @@ class LocalOperators:
     def _fold_sent(
         self, chunks: list[Chunk], fold: Fold, batch: int, before: dict[int, int], spark: SparkSession
     ) -> pa.Table:
-        """Run a fold on chunks that slots have sent to the driver, and return what it sends.
+        """Run a fold on chunks that slots have sent to the driver, and return its output.
 
-        They are few, as large payloads are in files, so they go to tasks as they are: without a data frame,
-        which Spark would have to plan and to shuffle.
+        They are small, because large payloads are in files, so they go to tasks directly, without a data
+        frame, which Spark would have to plan and shuffle.
         """
         slots: dict[int, list[Chunk]] = {}
         for chunk in chunks:
@@ -137,7 +137,7 @@ class LocalSlotTask:
         fold: the operator's work.
         context: where the slot's state is.
         batch: Spark's number of the batch.
-        before: the number of each slot's batch before it; -1 for none.
+        before: the number of each slot's previous batch; -1 for none.
     """
 
     fold: Fold
@@ -146,7 +146,7 @@ class LocalSlotTask:
     before: dict[int, int]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the chunks to send; nothing if no chunks came in."""
+        """Yield the chunks to send; nothing if there are no input chunks."""
         chunks = [chunk for some in batches for chunk in from_table(some)]
         assert len({chunk.slot for chunk in chunks}) <= 1, "a task has the chunks of one slot"
         if chunks:
@@ -162,7 +162,7 @@ class LocalSlotTask:
 def read_task(task: SourceTask, context: OperatorContext) -> Iterator[pa.RecordBatch]:
     """Read a task of the source in a worker, and yield its chunks.
 
-    A task that reads all that one slot gets in the batch runs Evaluate too, and yields the chunks to send.
+    A task that reads all input of one slot for the batch also runs Evaluate, and yields the chunks to send.
     """
     if not task.folds:
         yield from read_task_batches(task, context.slots, context.spool)
@@ -175,7 +175,7 @@ def read_task(task: SourceTask, context: OperatorContext) -> Iterator[pa.RecordB
 
 
 def _store(context: OperatorContext, fold: Fold, slot: int, batches: tuple[int, int]) -> FileStore:
-    """Return the files of a slot's state, in the home; `batches` are the one before and the one to fold."""
+    """Return the files of a slot's state, in the home; `batches` are the previous one and the one to fold."""
     before, batch = batches
     return FileStore.beside_head(home_blobs(context.home), slot_name(fold.name, slot), batch, before)
 
@@ -186,5 +186,5 @@ def collect(chunks: DataFrame) -> pa.Table:
 
 
 def batch_offset(home: Path, batch: int) -> Offset:
-    """Return the offset at the end of a batch, which Spark has written before it begins."""
+    """Return the offset at the end of a batch, which Spark writes before the batch starts."""
     return Offset.from_json(json.loads(read_offset(checkpoint_blobs(home), batch)))

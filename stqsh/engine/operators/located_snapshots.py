@@ -1,10 +1,10 @@
-"""Snapshots on a cluster: a small Spark job, whose tasks read the slots' arrays where they are, and no batch.
+"""Snapshots on a cluster: a small Spark job, not a batch, whose tasks read the slots' arrays where they are.
 
-Each slot says with its figures in which executor it is. A question becomes a task for each executor, which
-maps the arrays of its slots, and answers from them as a client does on one machine. The shares make an answer
-if all slots are at one step, which was delivered or is later; while a batch is under way the question is
-asked again. What cannot be answered so is missed: the asker turns to the control log, and the next batch
-carries the question to the slots.
+Each slot reports its executor with its statistics. A question becomes a task for each executor, which maps
+the arrays of its slots, and answers from them like a client on one machine. The shares form an answer if all
+slots are at one step, which is the delivered one or a later one. While a batch is in progress the question is
+retried. If this fails, the answer is a miss: the client uses the control log, and the next batch sends the
+question to the slots.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from stqsh.storage.snapshot_answers import LocatedAsk, take_asks, write_answer, 
 _log = logging.getLogger("stqsh.engine")
 
 POOL = "snapshots"
-"""The scheduling pool of these jobs: a free core is offered to them before the tasks of batches."""
+"""The scheduling pool of these jobs, which gets a free core before the tasks of batches."""
 
 RunTasks = Callable[["AnswerSlots", Sequence[tuple[tuple[int, ...], str]]], list["SlotShares"]]
-"""Runs a task for each group of slots at its executor's location, and returns what they return."""
+"""Runs a task for each group of slots at its executor's location, and returns their results."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotShares:
-    """What the slots of one executor answer.
+    """The answer of the slots of one executor.
 
     Attributes:
-        shares: the packed shares of those that have one.
-        clock: the time at which all of them are.
-        missed: why there is no answer; "" where there is one.
-        is_elsewhere: whether that is because the task ran in another executor.
+        shares: the packed shares of the slots that have one.
+        clock: the time of all these slots.
+        missed: the reason why there is no answer; "" if there is one.
+        is_elsewhere: whether the reason is that the task ran in another executor.
     """
 
     shares: tuple[bytes, ...] = ()
@@ -69,7 +69,7 @@ class AnswerSlots:
     Attributes:
         arena: the folders of slot state, or the name of their arena, see `host_folders`.
         ask: the question.
-        least: the step at which the slots have to be, or a later one.
+        least: the minimum step of the slots.
     """
 
     arena: tuple[Path, ...]
@@ -77,13 +77,13 @@ class AnswerSlots:
     least: int
 
     def __call__(self, part: tuple[tuple[int, ...], str]) -> SlotShares:
-        """Return the shares of some slots, which are at one step; a miss where this is not their executor."""
+        """Return the shares of some slots at one step; a miss if this is not their executor."""
         slots, location = part
         if executor_location() != location:
             return SlotShares(missed=f"{location} is gone or has no core free", is_elsewhere=True)
         reader = _readers.get((self.arena, slots))
         if reader is None:
-            _readers.clear()  # those of slots that have moved
+            _readers.clear()  # they may be of slots that have moved
             reader = _readers[self.arena, slots] = PublishedSlots(host_folders(self.arena), slots)
         try:
             return reader.read(self._answer, self.least, lambda: 0.0)
@@ -98,11 +98,11 @@ class AnswerSlots:
 
 
 _readers: dict[tuple[tuple[Path, ...], tuple[int, ...]], PublishedSlots] = {}
-"""What this worker has mapped, by the folders and the slots."""
+"""The slots that this worker has mapped, by folders and slot numbers."""
 
 
 class LocatedSnapshots:
-    """Answers the questions that clients leave in the session's home.
+    """Answers the questions that clients write into the session's home.
 
     Args:
         home: the session's home.
@@ -117,25 +117,25 @@ class LocatedSnapshots:
         self._workers = ThreadPoolExecutor(TUNING.located_asks, "snapshot")
 
     def delivered(self, timings: Iterable[TaskTiming]) -> None:
-        """Note where the slots were in a batch that has been delivered."""
+        """Record the slots' executors in a delivered batch."""
         found = {one.slot: one.executor for one in timings if one.at == EVALUATE.name and one.executor}
         self._places = self._places | found
 
     def start(self) -> None:
-        """Look for questions, in a thread."""
+        """Start a thread that checks for questions."""
         threading.Thread(target=self._look_on, name="snapshots", daemon=True).start()
 
     def stop(self) -> None:
-        """Look for no further questions."""
+        """Stop checking for questions."""
         self._stopped.set()
         self._workers.shutdown(wait=False, cancel_futures=True)
 
     def answer(self, spec: SnapshotSpec, least: int) -> tuple[list[bytes], Progress] | str:
-        """Return the slots' packed shares of an answer and its step; or why there is none.
+        """Return the slots' packed shares of an answer and its step, or the reason why there is none.
 
         Args:
             spec: the snapshot.
-            least: the step, or a later one.
+            least: the minimum step.
         """
         deadline, elsewhere = time.monotonic() + TUNING.located_wait_s, 0
         if len(self._places) < self._slots:
@@ -159,7 +159,7 @@ class LocatedSnapshots:
                 return "the engine stops"
 
     def _asked(self, ask: AskSpec, least: int) -> SlotShares:
-        """Ask all slots once; their shares count if they are at one step."""
+        """Query all slots once; their shares are valid if they are at one step."""
         places, groups = self._places, dict[str, list[int]]()
         for slot in range(self._slots):
             groups.setdefault(places[slot], []).append(slot)
@@ -180,7 +180,7 @@ class LocatedSnapshots:
     def _serve(self, name: str, asked: LocatedAsk) -> None:
         try:
             found = self.answer(asked.spec, asked.least)
-        except Exception as error:  # an executor or all of Spark has died in the middle of it
+        except Exception as error:  # an executor or all of Spark may die during it
             _log.info("a snapshot goes through the log: %s", str(error).partition("\n")[0])
             found = type(error).__name__
         if isinstance(found, str):
@@ -190,7 +190,7 @@ class LocatedSnapshots:
 
 
 def on_executors(context: SparkContext) -> RunTasks:
-    """Return what runs tasks as jobs of Spark, in the pool `POOL`; for any thread."""
+    """Return a function that runs tasks as Spark jobs in the pool `POOL`, from any thread."""
     kept: dict[tuple[tuple[tuple[int, ...], str], ...], RDD[tuple[tuple[int, ...], str]]] = {}
 
     def run(task: AnswerSlots, parts: Sequence[tuple[tuple[int, ...], str]]) -> list[SlotShares]:

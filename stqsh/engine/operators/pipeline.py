@@ -39,7 +39,7 @@ from stqsh.storage.home import SessionHome
 from stqsh.units import parse_size
 
 WatchBatch: TypeAlias = "Callable[[int], AbstractContextManager[object]]"
-"""Makes a context for the time of a batch, by its number."""
+"""Returns a context manager to hold during a batch, by the batch's number."""
 
 
 def start_query(
@@ -50,10 +50,10 @@ def start_query(
     watch: WatchBatch = nullcontext,
     outgrown: Callable[[], None] = lambda: None,
 ) -> StreamingQuery:
-    """Start the query, from the session's checkpoint if there is one.
+    """Start the query, from the session's checkpoint if one exists.
 
-    Its first batch processes no data: it starts workers and loads state, so the session is ready after it.
-    On a cluster the query has dealers if the last batch has made some.
+    Its first batch processes no data. It starts workers and loads state, so the session is ready after it. On
+    a cluster the query has dealers if the last batch created any.
 
     Args:
         spark: the session that runs the query.
@@ -61,8 +61,8 @@ def start_query(
         delivery: delivers each batch.
         spool: where large payloads are, see `payload_spool`.
         watch: watches each batch.
-        outgrown: called after a batch that makes the first dealer of a cluster. This query takes no other
-            batch then, and is to be stopped and started again.
+        outgrown: called after a batch that creates the first dealer of a cluster. This query runs no other
+            batch then, and must be stopped and restarted.
     """
     home = SessionHome(settings.home)
     if not settings.local:
@@ -87,7 +87,7 @@ def start_query(
             settle_batch(checkpoint, number)
             table = run_batch(batch, number, operators)
             if operators is not None:
-                settle(home.state)  # the names of slots that are new
+                settle(home.state)  # the directory entries of new slots
             elif (others := take_seeds(table, settings.blobs, spool)) is not None:
                 table = others
                 if not first:
@@ -109,13 +109,14 @@ def run_batch(batch: DataFrame, number: int, operators: LocalOperators | None) -
     Args:
         batch: the chunks of the source, or of the query's own operators.
         number: Spark's number of the batch.
-        operators: the operators to run; None if they are part of the query, whose chunks are only collected.
+        operators: the operators to run; None if they are part of the query, so that its chunks are only
+            collected.
     """
     return collect(batch) if operators is None else operators.run(batch, number)
 
 
 def _begin_dealers(spark: SparkSession, settings: EngineSettings) -> None:
-    """Let a checkpoint with dealers go on from one without, if the last complete batch has made the first."""
+    """Begin a checkpoint with dealers from one without, if the last complete batch created the first."""
     before = checkpoint_blobs(settings.home)
     batch = last_commit(before)
     if first_batch(before) or batch < 0 or batch != last_offset(before):
@@ -128,7 +129,7 @@ def _begin_dealers(spark: SparkSession, settings: EngineSettings) -> None:
 
 
 def payload_spool(settings: EngineSettings) -> Spool:
-    """Return where large payloads are: in folders, or in blobs of the session's storage on a cluster."""
+    """Return the spool for large payloads: folders, or blobs of the session's storage on a cluster."""
     home = SessionHome(settings.home)
     if settings.local:
         return open_spool(home.path, str(home.arena.folder / "spool"), settings.spool_bytes)
@@ -138,14 +139,14 @@ def payload_spool(settings: EngineSettings) -> Spool:
 def _cores(spark: SparkSession, settings: EngineSettings) -> int:
     """Return the number of cores that Spark has.
 
-    Executors of a cluster may still be on their way. There are as many slots as cores, more or less.
+    Executors of a cluster may still be starting. The number of slots approximates the number of cores.
     """
     found = spark.sparkContext.defaultParallelism
     return found if settings.local else max(found, settings.slots)
 
 
 def _max_results(spark: SparkSession) -> int:
-    """Return the maximum size of what Spark lets the driver get from the tasks of a job; 0 for any."""
+    """Return the maximum size of a job's results that Spark lets the driver collect; 0 for any."""
     told = spark.sparkContext.getConf().get("spark.driver.maxResultSize", "1g") or "1g"
     return int(told) if told.isdigit() else parse_size(told)
 

@@ -33,14 +33,14 @@ from stqsh.storage.blobs import Blobs
 
 @dataclass(frozen=True, slots=True)
 class OperatorContext:
-    """What operators need to know about a session on this machine.
+    """The operators' view of a session on this machine.
 
     Attributes:
         slots: the number of slots.
         arena: the folders for slot state, or the arena's name, see `host_folders`.
         home: the session's directory.
         blobs: the session's files, with the replay stores to which slot logs refer.
-        spool: where large payloads are; None: they go through Spark.
+        spool: the spool for large payloads; None if they go through Spark.
         first_batch: the session's number of the batch that Spark numbers 0.
     """
 
@@ -92,7 +92,7 @@ def fold_slot(fold: Fold, context: OperatorContext, store: SlotStore, chunks: li
 
 
 def read_slot(task: SourceTask, context: OperatorContext, store: SlotStore) -> list[Chunk]:
-    """Read a task for one slot, fold what it reads by Evaluate, and return the chunks to send."""
+    """Read a task for one slot, fold its chunks by Evaluate, and return the chunks to send."""
     begun = time.perf_counter_ns()
     taken, passing = split_chunks(EVALUATE, list(read_chunks(task)))
     with open_writer(context.spool, "source") as outgoing:

@@ -2,8 +2,8 @@
 
 Each is keyed by slot, collects its slot's chunks of the batch, and folds them into the slot's state. Between
 the two, partials go to the slot of their query; everything else keeps its slot. Once a live stream has been
-repartitioned, the dealers of such streams stand before them, all as one operator. Spark adds no operator to a
-query, so another query goes on from the heads of the slots that the one without dealers has left.
+repartitioned, the dealers of such streams precede them, all in one operator. Spark cannot add an operator to
+a query, so a new query continues from the slots' heads of the query without dealers.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def with_operators(
     Args:
         spark: the session that runs the query.
         chunks: the stream.
-        context: what operators know about the session.
-        heads: what the operators begin with, in a query that has dealers, too; {} for one without.
+        context: the operators' view of the session.
+        heads: the initial heads of the operators, in a query with dealers; {} for one without.
         folds: the operators, in order.
     """
     if heads:
@@ -74,7 +74,7 @@ def stored_heads(
 
 
 def _frame(spark: SparkSession, heads: dict[str, str], slots: int) -> GroupedData:
-    """Return heads as a frame by slot, as operators take them at their beginning."""
+    """Return heads as a frame by slot, the form of an operator's initial state."""
     keys = slot_keys(slots)
     rows = [(keys[int(slot)], bytearray(b64decode(head))) for slot, head in heads.items()]
     return spark.createDataFrame(rows, f"slot_key int, {HEAD_SCHEMA}").groupBy("slot_key")
@@ -95,7 +95,7 @@ class SlotProcessor(StatefulProcessor):
         self._fold, self._context = fold, context
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Name the variable of the state store; Spark also calls this where no chunk ever arrives."""
+        """Declare the variable in the state store. Spark calls this even if no chunk ever arrives."""
         self._head = SparkHead(handle.getValueState(_HEAD, HEAD_SCHEMA))
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: TimerValues) -> None:

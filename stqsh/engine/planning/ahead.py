@@ -1,7 +1,7 @@
-"""What is read ahead, in the planner: the processes that do it, and which of their pieces a batch takes.
+"""Reading ahead, in the planner: the reading processes, and the choice of their pieces for a batch.
 
-A batch whose messages are decoded is short, so an update follows soon. Workers read only what is not read
-ahead: the first messages of a stream, and those that the processes do not get.
+A batch of decoded messages is short, so its updates come soon. Workers read only the messages that are not
+read ahead: the first messages of a stream, and those that the processes fail to read.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from stqsh.spec.offset import LivePosition, Offset
 from stqsh.spec.stream import StreamSpec
 
 _PATIENCE_S = 1.0
-"""Workers read a stream if messages of a part wait for this time and none is read ahead."""
+"""Workers read a stream if messages of a part wait this long and none is read ahead."""
 _PATIENCE_IN_BACKLOG_S = 10.0
-"""The same while there are pieces of other parts to take."""
+"""The same time while there are pieces of other parts to take."""
 _AGAIN_S = 10.0
-"""The processes are not started again before this time has passed."""
+"""The minimum time before the processes are restarted."""
 MOST_READERS = 4
-"""The most processes that read ahead, of which each takes some 200 MB."""
+"""The maximum number of processes that read ahead; each takes some 200 MB."""
 
 
 @dataclass
 class StreamAhead:
-    """The pieces of one stream since an order to read it.
+    """The pieces of one stream since the order to read it.
 
     Attributes:
-        folder: where they are.
-        reached: how far each part is read.
+        folder: the folder of the pieces.
+        reached: how far each part has been read.
     """
 
     folder: Path
@@ -49,7 +49,7 @@ class StreamAhead:
     _moved: dict[str, float] = field(default_factory=dict)
 
     def look(self, now: float) -> None:
-        """Take note of new pieces."""
+        """Find new pieces."""
         known = self._pieces
         names = (piece_named(file.name) for file in self.folder.iterdir())
         new = [each for each in names if each is not None and each.number not in known]
@@ -73,14 +73,14 @@ class StreamAhead:
         return found
 
     def goes_on(self, position: Position) -> bool:
-        """Return whether its pieces, those to come included, begin where a position is."""
+        """Return whether its pieces, including future ones, start at a position."""
         begun = {(piece.held.part, piece.held.start) for piece in self._pieces.values()}
         return position.keys() == self.reached.keys() and all(
             self.reached[part] == at or (part, at) in begun for part, at in position.items()
         )
 
     def stands(self, position: Position, state: SourceState, now: float) -> bool:
-        """Return whether a part has not been read further for a while although there are messages."""
+        """Return whether reading a part has stalled for a while although messages are available."""
         goes_on = self.after(position, 0) != position
         patience = _PATIENCE_IN_BACKLOG_S if goes_on else _PATIENCE_S
         for part, at in self.reached.items():
@@ -89,7 +89,7 @@ class StreamAhead:
         return any(now - self._moved.setdefault(part, now) > patience for part in self.reached)
 
     def trim(self, position: Position) -> None:
-        """Delete the pieces before a position: their batches are committed."""
+        """Delete the pieces before a position, whose batches are committed."""
         for number, piece in list(self._pieces.items()):
             if piece.held.stop <= position.get(piece.held.part, 0):
                 (self.folder / piece.file).unlink(missing_ok=True)
@@ -100,7 +100,7 @@ class ReadAhead:
     """The processes that read a session's Kafka streams ahead; each reads some parts of all streams.
 
     Args:
-        folder: for their pieces; what an earlier planner left in it is deleted.
+        folder: the folder for their pieces; files of an earlier planner in it are deleted.
         profile: the name or path of the session's profile.
         count: the number of processes.
     """
@@ -128,7 +128,7 @@ class ReadAhead:
         return None
 
     def begin(self, stream: int, spec: StreamSpec, position: Position) -> None:
-        """Read a stream ahead from a position on, once the processes are there."""
+        """Start reading a stream ahead from a position, once the processes run."""
         if stream in self._streams or not self._runs():
             return
         self._orders += 1
@@ -138,19 +138,19 @@ class ReadAhead:
         self._send(ReadOrder(stream, folder.name, spec, position))
 
     def stop(self, stream: int) -> None:
-        """Read a stream ahead no longer."""
+        """Stop reading a stream ahead."""
         ahead = self._streams.pop(stream, None)
         if ahead is not None:
             self._send(ReadOrder(stream, ahead.folder.name))
             shutil.rmtree(ahead.folder, ignore_errors=True)
 
     def keep(self, streams: Mapping[int, object]) -> None:
-        """Stop reading all streams but these."""
+        """Stop reading ahead all streams except these."""
         for stream in self._streams.keys() - streams.keys():
             self.stop(stream)
 
     def folder_of(self, stream: int, first: Position, last: Position) -> str:
-        """Return the folder with the pieces between two positions; "" if there are not all of them."""
+        """Return the folder with the pieces between two positions; "" if any is missing."""
         ahead = self._streams.get(stream)
         if ahead is None or not ahead.goes_on(first) or not ahead.goes_on(last):
             return ""
@@ -163,7 +163,7 @@ class ReadAhead:
                 self._streams[stream].trim(position.next)
 
     def _runs(self) -> bool:
-        """Return whether all processes run; start them where one does not."""
+        """Return whether all processes are ready; if one has died, restart all."""
         if self._processes and all(process.poll() is None for process in self._processes):
             return all((self._folder / ready_file(each)).exists() for each in range(self._count))
         self._streams.clear()
@@ -189,14 +189,14 @@ class ReadAhead:
                 process.stdin.write(msgspec.json.encode(order) + b"\n")
                 process.stdin.flush()
             except OSError:
-                self._streams.clear()  # it has died, as the next look will show
+                self._streams.clear()  # it has died, which the next check will detect
 
 
 class BatchesAhead:
-    """What batches take of streams that are read ahead; its processes start with the first Kafka stream.
+    """The batches' access to streams that are read ahead. Its processes start with the first Kafka stream.
 
     Attributes:
-        folder: for messages that are read ahead; None: none are.
+        folder: the folder for messages that are read ahead; None to read none ahead.
     """
 
     def __init__(self) -> None:
@@ -204,7 +204,7 @@ class BatchesAhead:
         self._reader: ReadAhead | None = None
 
     def keep(self, streams: Mapping[int, StreamSpec], profile: str) -> None:
-        """Read no other streams ahead than these, and start the processes if they are needed."""
+        """Read only these streams ahead, and start the processes if they are needed."""
         if self._reader is not None:
             self._reader.keep(streams)
         elif self.folder is not None and any(map(is_from_kafka, streams.values())):
@@ -212,7 +212,7 @@ class BatchesAhead:
             self._reader = ReadAhead(self.folder, profile, count)
 
     def after(self, spec: StreamSpec, known: LivePosition, state: SourceState, room: int) -> Position:
-        """Return the position of a stream after a batch: what is read ahead goes first."""
+        """Return the position of a stream after a batch, which takes messages read ahead first."""
         after = advance(known.next, state, room)
         if self._reader is None or not is_from_kafka(spec):
             return after
@@ -238,6 +238,6 @@ class BatchesAhead:
         )
 
     def trim(self, live: Mapping[int, LivePosition]) -> None:
-        """Delete what was read ahead for batches that are committed."""
+        """Delete the messages read ahead for committed batches."""
         if self._reader is not None:
             self._reader.trim(live)

@@ -1,20 +1,21 @@
-"""Batch size: how many records the next batch may take, from the cost of the last ones.
+"""Batch size: compute how many records the next batch may take, from the cost of the last batches.
 
-A trickle is taken at once. A backlog is taken in batches whose records take about TARGET_US: large batches
-pay Spark's fixed cost less often, and users still see updates every other second. What a batch costs whatever
-its size does not count, as smaller batches would not reduce it: 0.1 s on one machine, and seconds on a
-cluster that has only just started. Where it is high, batches are larger, so that it is about a third of their
+A trickle is processed at once. A backlog is processed in batches whose records take about TARGET_US: large
+batches pay Spark's fixed cost less often, and users still see updates every other second. The fixed cost of a
+batch does not count, because smaller batches would not reduce it: it is 0.1 s on one machine, and seconds on
+a cluster that has only just started. If it is high, batches are larger, so that it is about a third of their
 time.
 
-Both parts of the cost are estimated from the last batches of each size. While all had one size, only what is
-known to depend on records counts as theirs: a batch is rather too large than too small, and then shows it.
+Both parts of the cost are estimated from the last batches of each size. While all have one size, only the
+time known to depend on records counts as the records' cost: the next batch may be too large, which its time
+then shows.
 
-Batches may be cut between any two ticks without changing a result. A session's first batch is small, so
-that the first answer is quick. Bounds protect memory: records, their bytes in the replay stores, and the
-updates to expect from those of the last batch.
+Batches may be cut between any two ticks without changing a result. A session's first batch is small, so that
+the first answer is quick. Bounds protect memory: records, their bytes in the replay stores, and the updates
+expected from those of the last batch.
 
-Streams that keep significant objects only are the exception: shedding orders are given between two batches,
-so only batches of one size repeat a replay of them exactly.
+Streams that keep only significant objects are the exception: shedding orders are issued between two batches,
+so a replay of them is repeated exactly only by batches of one size.
 """
 
 from __future__ import annotations
@@ -37,30 +38,30 @@ TARGET_US = 2_000_000
 0.8 s reach 0.65 times the records per second of batches of 1.6 s; longer ones gain little.
 """
 FIRST = 1 << 16
-"""Records of a session's first batch, and of one that brings commands, whose users wait for it."""
+"""Records of a session's first batch, and of a batch with commands, because users wait for these."""
 LEAST = 1_000
 """Minimum records of a batch."""
 STEADY = 400_000
-"""Records of every batch while there is a stream that keeps significant objects only."""
+"""Records of every batch while there is a stream that keeps only significant objects."""
 MOST_UPDATES, UPDATES_A_SLOT = 4_000_000, 1_000_000
-"""Expected maximum of updates in a batch, or for each slot where slots are on many hosts: each takes some 50
+"""Maximum expected number of updates in a batch, or per slot if slots are on many hosts. Each takes some 50
 bytes, in several copies.
 """
 _FIXED_TIMES, _MOST_US = 2, 2 * TARGET_US
-"""Records take at least so many times the fixed cost, but no longer than this for that reason alone."""
+"""The records' time is at least this many times the fixed cost; this rule raises it at most to this time."""
 _GROWTH, _SHRINKING = 4.0, 0.5
 """Bounds on a batch's size relative to that of the last one."""
 _EACH = 5
-"""So many of the last batches of each size are kept, ..."""
+"""The number of last batches of each size that are kept, ..."""
 _AGE = 100
-"""... unless they are so many batches ago."""
+"""... unless they are older than this many batches."""
 _APART = 1.2
-"""Two batches say what records cost if one has so many times the records of the other."""
+"""Two batches determine the records' cost if one has at least this many times the records of the other."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLimit:
-    """The room of a batch: records, and bytes as the replay stores have them."""
+    """The room of a batch: records, and their bytes in the replay stores."""
 
     records: int
     bytes: int
@@ -71,7 +72,7 @@ class BatchSample:
     """The measurements of a batch: its room and its records, updates and times.
 
     Attributes:
-        result_bytes: the size of what the driver got from tasks.
+        result_bytes: the size of the results that the driver got from tasks.
         took_us: all of its time.
         work_us: the part of it that is known to depend on records.
     """
@@ -95,18 +96,18 @@ class BatchSample:
 
     @property
     def is_slight(self) -> bool:
-        """Whether it says nothing about a backlog, as it had room for far more records, which were quick."""
+        """Whether it says nothing about backlogs: quick with room for far more records, empty, or untimed."""
         quick = 2 * self.records < self.room and self.work_us <= TARGET_US
         return quick or not self.records or not self.took_us
 
     @property
     def size(self) -> int:
-        """The class of its size: the next one has 1.4 times as many records."""
+        """Its size class; each class has 1.4 times as many records as the one below."""
         return round(2 * log2(max(1, self.records)))
 
 
 class BatchCost(NamedTuple):
-    """What batches cost: µs for each batch and for each of its records, and whether both could be told."""
+    """The cost of batches: µs per batch and per record, and whether both could be separated."""
 
     fixed_us: float
     record_us: float
@@ -116,11 +117,11 @@ class BatchCost(NamedTuple):
     def of(samples: Sequence[BatchSample]) -> BatchCost:
         """Estimate the cost from samples with records and times, the latest last.
 
-        A record's cost is first the median of what pairs of batches of different sizes say (Theil and Sen),
-        those farther apart with more weight. That gives the fixed cost, which changes little. A record's cost
-        is then that of the last batches without it, as it may have changed with the last queries. One batch
-        that stood still changes neither. While all had one size, the fixed cost counts as 0, and a record's
-        as what is known to depend on it.
+        A record's cost is first the median slope over pairs of batches of different sizes (Theil-Sen
+        estimator), with more weight on pairs farther apart. It yields the fixed cost, which changes little. A
+        record's cost is then computed from the last batches without the fixed cost, because the last queries
+        may have changed it. One stalled batch changes neither. While all batches have one size, the fixed
+        cost counts as 0, and a record's cost as the time known to depend on it.
         """
         records, took, work = (
             np.array([getattr(sample, name) for sample in samples], np.float64)
@@ -134,6 +135,7 @@ class BatchCost(NamedTuple):
         if not apart.any():
             return BatchCost(0.0, known, is_fitted=False)
         far = records[other] - records[one]
+        # All pairs are compared; there are few samples, because only some of each size are kept.
         slope = max(known, _weighted_median((took[other] - took[one]) / far, np.abs(far)))
         fixed = float(np.median(took - slope * records))
         fixed = max(0.0, min(fixed, float(np.min((took - work)[last]))))
@@ -149,7 +151,7 @@ def _weighted_median(values: Array, weights: Array) -> float:
 
 
 class BatchBounds(NamedTuple):
-    """What the results of a batch may be: updates, and bytes that the driver gets from tasks; 0: any."""
+    """The bounds on a batch's results: updates, and bytes that the driver gets from tasks; 0: unbounded."""
 
     updates: int = MOST_UPDATES
     result_bytes: int = 0
@@ -159,9 +161,9 @@ class BatchBounds(NamedTuple):
         """Return the bounds of an engine.
 
         Args:
-            max_bytes: what Spark lets the driver get, of which half is left for a batch with larger results.
+            max_bytes: Spark's limit for the driver's results; half of it is reserved for larger results.
             slots: the number of slots.
-            are_spread: whether they are on many hosts.
+            are_spread: whether the slots are on many hosts.
         """
         updates = max(MOST_UPDATES, UPDATES_A_SLOT * slots) if are_spread else MOST_UPDATES
         return BatchBounds(updates, max_bytes // 2)
@@ -176,9 +178,9 @@ def records_after(
     """Return how many records the next batch of a backlog takes.
 
     Args:
-        samples: of batches that say something about a backlog, the latest last.
-        between_us: how long Spark takes between two batches.
-        bounds: what its results may be, going by those of the last batch.
+        samples: the samples that are evidence about backlogs, the latest last.
+        between_us: the time that Spark takes between two batches, in µs.
+        bounds: the bounds on its results, which are predicted from those of the last batch.
     """
     sample, cost = samples[-1], BatchCost.of(samples)
     fixed_us = cost.fixed_us + between_us
@@ -194,10 +196,10 @@ def records_after(
 
 
 class BatchSizes:
-    """The sizes of the batches of a backlog, by what the last batches of each size have cost.
+    """The sizes of the batches of a backlog, computed from the cost of the last batches of each size.
 
     Args:
-        bounds: what their results may be.
+        bounds: the bounds on their results.
 
     Attributes:
         room: the records that the next batch takes.
@@ -210,7 +212,7 @@ class BatchSizes:
         self._last = Progress()
 
     def follow(self, progress: Progress) -> None:
-        """Take in what the last batch has cost; the same batch counts once."""
+        """Record the cost of the last batch; a batch counts once."""
         last, self._last = self._last, progress
         if progress.batch == last.batch:
             return
@@ -232,5 +234,5 @@ class BatchSizes:
 
 
 def limit_first(room: BatchLimit) -> BatchLimit:
-    """Return the room of a batch that brings commands for which a user waits."""
+    """Return the room of a batch with commands for which a user waits."""
     return replace(room, records=min(room.records, FIRST))

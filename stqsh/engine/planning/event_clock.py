@@ -1,7 +1,7 @@
-"""The clock: the effect of RUN, PLAY and PAUSE on an offset, and which step is due.
+"""The clock: the effect of RUN, PLAY and PAUSE on an offset, and the step that is due.
 
-RUN and PLAY rows of the control log say how far the clock goes (`apply_clock_rows`), `PlaybackPace` which
-step is due by the wall clock, and `batch_clock` where a batch stands, for the slots and Deliver.
+RUN and PLAY rows of the control log determine how far the clock goes (`apply_clock_rows`), `PlaybackPace`
+which step is due by the wall clock, and `batch_clock` the position of a batch, for the slots and Deliver.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from stqsh.spec.stats import PATIENCE_US, Playback
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.rows import LogRow
 
-#: More steps than any replay has: as far as the data go.
+#: More steps than any replay has: up to the end of the data.
 FAR = 1 << 60
-#: A difference between two clocks that does not mean that one was set.
+#: The maximum difference between two clocks that is not counted as a clock change.
 _DRIFT_US = 1_000_000
 
 
 def apply_clock_rows(view: SessionView, offset: Offset, now_us: int = 0) -> Offset:
-    """Apply clock rows from the log, in order, as far as they can take effect now.
+    """Apply the clock rows of the log that can take effect now, in order.
 
-    `now_us` is the wall clock in µs, by which live streams run.
+    `now_us` is the wall clock in µs, which drives live streams.
     """
     rows = view.log.clock_rows(offset)
     stopped = {row.entry.run for row in rows if isinstance(row.entry, RunStopped)}
@@ -54,7 +54,7 @@ def apply_clock_rows(view: SessionView, offset: Offset, now_us: int = 0) -> Offs
 def _apply_row(
     view: SessionView, offset: Offset, row: LogRow, stopped: set[int], now_us: int
 ) -> Offset | None:
-    """Apply one clock row; None if it has to wait (for another RUN, or for a stream to be read)."""
+    """Apply one clock row; return None if it has to wait (for another RUN or an unprepared stream)."""
     match row.entry:
         case StreamPlayed():
             return start_playing(offset, row.seq, row.entry)
@@ -70,7 +70,7 @@ def _apply_row(
 
 
 def _start_run(view: SessionView, offset: Offset, seq: int, asked: RunSpec, now_us: int) -> Offset | None:
-    """Turn a RUN into its last step, once every stream and table can be read."""
+    """Resolve a RUN to its last step, once every stream and table can be read."""
     if view.is_waiting():
         return None
     if view.is_live():
@@ -81,7 +81,7 @@ def _start_run(view: SessionView, offset: Offset, seq: int, asked: RunSpec, now_
 
 
 def start_live_run(view: SessionView, offset: Offset, seq: int, asked: RunSpec, now_us: int) -> Offset:
-    """Turn a RUN of live streams into its last step, counted from the tick of the wall clock."""
+    """Resolve a RUN of live streams to its last step, counted from the tick of the wall clock."""
     offset = start_live_clock(view, offset, now_us)
     assert offset.tick_us is not None, "the clock runs"
     begun = max(offset.step, offset.step_of(now_us // offset.tick_us) - 1)
@@ -102,7 +102,7 @@ def _run_state(
 ) -> RunState:
     """Return a RUN with its last step: the one requested, or the end of the data if all are finite.
 
-    If it reaches the end and queries with SYNC last beyond it, a step follows in which they are refreshed.
+    If it reaches the end and queries with SYNC continue beyond it, a further step refreshes them.
     """
     if offset.base_tick is None:
         return RunState(seq, offset.step)
@@ -113,7 +113,7 @@ def _run_state(
 
 
 def _run_to_end(view: SessionView, offset: Offset, feeds: list[StreamInput], seq: int, end: int) -> RunState:
-    """Return a RUN whose last step is the end of the data, or the step that is owed there."""
+    """Return a RUN whose last step is the end of the data, or the further step due there."""
     if offset.step >= end:
         return RunState(seq, offset.step + int(view.owes_a_step(feeds)))
     closes = is_refreshed_after(view, offset, seq, end)
@@ -121,15 +121,15 @@ def _run_to_end(view: SessionView, offset: Offset, feeds: list[StreamInput], seq
 
 
 def is_refreshed_after(view: SessionView, offset: Offset, seq: int, end: int) -> bool:
-    """Return whether queries with SYNC, as of a row of the log, last beyond the end of the data."""
+    """Return whether queries with SYNC, as of a row of the log, continue beyond the end of the data."""
     refreshed = view.log.ledger_at(seq).refreshed.values()
     return not all(query.is_over(offset, end + 1) for query in refreshed)
 
 
 def closed_play(view: SessionView, offset: Offset, play: PlayState, taken: Offset) -> Offset:
-    """Return a batch of a PLAY, with the step that follows where it brings all streams to their end.
+    """Return the end of a PLAY's batch, plus the closing step if all streams reach their end.
 
-    Queries with SYNC are refreshed in that step, as they are where a RUN reaches the end.
+    That step refreshes queries with SYNC, as when a RUN reaches the end.
     """
     feeds = view.feeds(offset)
     end = last_step(offset, feeds)
@@ -142,10 +142,10 @@ def closed_play(view: SessionView, offset: Offset, play: PlayState, taken: Offse
 
 
 def within_data(view: SessionView, offset: Offset, feeds: list[StreamInput], run: RunState) -> RunState:
-    """Return a RUN that goes no further than the data, which may have got an end since it began.
+    """Return a RUN limited to the data, which may have become finite since it began.
 
-    That is so where a stream without end is dropped. Time would go on to the last step that was requested, at
-    once, and for `RUN` there is none.
+    This happens if an endless stream is dropped. Otherwise time would advance to the last requested step, at
+    once, and a plain `RUN` has none.
     """
     end = None if run.closes or offset.base_tick is None else last_step(offset, feeds)
     if end is None or run.until <= max(end, offset.step + 1):
@@ -182,7 +182,7 @@ def stop_playing(offset: Offset, pause: StreamPaused) -> Offset:
 
 
 def requested_step(offset: Offset, run: RunSpec) -> int:
-    """Return the last step that a RUN requests, whether or not the data reach that far."""
+    """Return the last step that a RUN requests, even beyond the data."""
     match run:
         case RunSteps(n):
             return offset.step + n
@@ -195,7 +195,7 @@ def requested_step(offset: Offset, run: RunSpec) -> int:
 
 @dataclass(frozen=True)
 class _PlayOrigin:
-    """Where the count of a PLAY begins: its row of the log, the last RUN done, the time in µs, the step."""
+    """The origin of a PLAY's step count: its row of the log, the last finished RUN, time in µs, and step."""
 
     seq: int
     run: int
@@ -204,11 +204,11 @@ class _PlayOrigin:
 
 
 class DueStep(NamedTuple):
-    """The step that streams have reached.
+    """The step that is due.
 
     Attributes:
         step: None without a pace.
-        gap: the step before a stretch without records that is passed over at once, and the one after it.
+        gap: the steps before and after a stretch without records that is skipped at once.
     """
 
     step: int | None
@@ -216,9 +216,9 @@ class DueStep(NamedTuple):
 
 
 class ClockJumps:
-    """Finds by how much the wall clock has been set, between one look and the next.
+    """Detects changes of the wall clock between two checks.
 
-    `steady` returns µs of a clock that nobody can set. Without it, only a clock that is set back is found.
+    `steady` returns µs of a monotonic clock. Without it, only a clock set back is detected.
     """
 
     def __init__(self, steady: Callable[[], int] | None = None) -> None:
@@ -226,7 +226,7 @@ class ClockJumps:
         self._seen: tuple[int, int] | None = None
 
     def look(self, now_us: int) -> int:
-        """Return by how many µs the wall clock, which says `now_us`, was set forwards; negative: back."""
+        """Return by how many µs the wall clock, now at `now_us`, was set forward; negative: back."""
         steady_us = self._steady() if self._steady else 0
         before_us, steady_before_us = self._seen or (now_us, steady_us)
         self._seen = now_us, steady_us
@@ -237,14 +237,14 @@ class ClockJumps:
 
 
 class SessionClock:
-    """How far the clock of a session with live streams is ahead of the wall clock; see `live_inputs`."""
+    """The lead of a live session's clock over the wall clock; see `live_inputs`."""
 
     def __init__(self, steady: Callable[[], int] | None = None) -> None:
         self._jumps = ClockJumps(steady)
         self._ahead_us: int | None = None
 
     def ahead_us(self, offset: Offset, now_us: int) -> int:
-        """Return by how many µs the clock is ahead of the wall clock, which says `now_us`."""
+        """Return by how many µs the session's clock is ahead of the wall clock, now at `now_us`."""
         jump_us = self._jumps.look(now_us)
         if self._ahead_us is None:
             assert offset.tick_us is not None, "the clock runs"
@@ -255,10 +255,11 @@ class SessionClock:
 
 
 class PlaybackPace:
-    """Counts steps by the wall clock from when this process first saw a PLAY.
+    """Counts steps by the wall clock since this process first read a PLAY.
 
-    Where the wall clock is set, and after a RUN, the count goes on from there: streams neither stand still
-    until it has caught up, nor leap. Where no record is due for long, the count goes on at the next one.
+    After a change of the wall clock, and after a RUN, the count continues from there: streams neither pause
+    until the clock has caught up, nor jump. If no record is due for long, the count continues at the next
+    record.
     """
 
     def __init__(self, steady: Callable[[], int] | None = None) -> None:
@@ -266,9 +267,9 @@ class PlaybackPace:
         self._jumps = ClockJumps(steady)
 
     def step(self, offset: Offset, play: PlayState, feeds: list[StreamInput], now_us: int) -> DueStep:
-        """Return the step that streams have reached.
+        """Return the step that is due.
 
-        If no stream has begun, time skips to the first record of those that will.
+        If no stream has started, time skips to the first record of the streams that play.
         """
         if play.pace is None or offset.tick_us is None:
             return DueStep(None)
@@ -296,7 +297,7 @@ class PlaybackPace:
 
 
 def next_record(offset: Offset, feeds: list[StreamInput]) -> int | None:
-    """Return the step of the next record; None where there is none, or where it is still to be made."""
+    """Return the step of the next record; None if there is none or it is not generated yet."""
     if any(not feed.left and not feed.store.complete for feed in feeds):
         return None
     ticks = [feed.store.tick_of_row(feed.row) for feed in feeds if feed.left]
@@ -310,7 +311,7 @@ def batch_clock(
     end = last_step(last, feeds) if last.base_tick is not None else None
     is_at_end = end is not None and last.step >= end and not any(feed.left for feed in feeds)
     playing = bool(last.play and last.play.streams)
-    # A live stream whose source does not answer yet plays, but has no position, and no end either.
+    # A live stream whose source has not responded yet plays, but has neither position nor end.
     is_live = bool(last.live) or (playing and not feeds)
     return BatchClock(
         first_step=first.step + 1,
@@ -334,7 +335,7 @@ def batch_clock(
 
 
 def _playback(last: Offset, feeds: list[StreamInput]) -> Playback | None:
-    """Return how a PLAY at a pace stands after a batch, or would if streams played."""
+    """Return the state of a PLAY at a pace after a batch; while nothing plays, of a PLAY at pace 1."""
     pace = last.play.pace if last.play and last.play.streams else 1.0
     if pace is None or last.tick_us is None or not feeds:
         return None
@@ -360,7 +361,7 @@ def is_playing(offset: Offset, stream: int) -> bool:
 def last_step(offset: Offset, feeds: list[StreamInput]) -> int | None:
     """Return the step at which finite streams end, None if one has no end; the clock must have started.
 
-    Streams without records end where the clock stands.
+    Streams without records end at the clock's position.
     """
     if not all(feed.store.complete for feed in feeds):
         return None

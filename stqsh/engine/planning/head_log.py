@@ -1,6 +1,6 @@
-"""What the tasks of a batch need of the control log: the planner's process reads it once, and no worker does.
+"""The part of the control log that the tasks of a batch need: the planner reads it once, workers never.
 
-It travels with the batch's head, as rows of the log and as the payloads of commands.
+It is sent with the batch's head, as rows of the log and as payloads of commands.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from stqsh.storage.queries.living_queries import LivingQueries
 from stqsh.storage.rows import LogRow
 
 Packed: TypeAlias = "tuple[tuple[str, bytes], ...]"
-"""Commands as `packed_commands` yields them."""
+"""Commands in the form that `packed_commands` yields."""
 
 DEFINING: tuple[LogKind, ...] = ("create_table", "create_area")
 TAKEN: tuple[LogKind, ...] = (
@@ -55,11 +55,11 @@ TAKEN: tuple[LogKind, ...] = (
     "found",
     "memory",
 )
-"""The kinds of rows that bring slots something, besides those that define what queries may name."""
+"""The kinds of rows that slots apply, besides definitions of tables and areas."""
 
 
 class LoggedRow(Struct, frozen=True, array_like=True):
-    """A row of the log as it is written, without the statement."""
+    """A row of the log in its stored form, without the statement."""
 
     seq: int
     kind: LogKind
@@ -72,7 +72,7 @@ class LoggedRow(Struct, frozen=True, array_like=True):
 
 
 class _Packed(Struct, frozen=True):
-    """The form in which a `HeadLog` travels."""
+    """The serialized form of a `HeadLog`."""
 
     defined: tuple[LoggedRow, ...]
     taken: tuple[LoggedRow, ...]
@@ -82,14 +82,14 @@ class _Packed(Struct, frozen=True):
 
 
 class HeadLog(Struct, frozen=True):
-    """What a batch brings of the control log, decoded.
+    """A batch's part of the control log, decoded.
 
     Attributes:
         defined: rows that define tables and areas.
-        taken: the other rows that slots take in.
-        before: the queries that live before the batch, by stream, where slots or copies may learn of them.
-        after: the queries that live after its commands, by stream, where slots may forget some.
-        areas: the boxes of the areas that queries name.
+        taken: the other rows that slots apply.
+        before: the queries alive before the batch, by stream, if slots or copies may have to add them.
+        after: the queries alive after its commands, by stream, if slots may forget some.
+        areas: the boxes of the areas that queries use.
     """
 
     defined: Sequence[LogRow] = ()
@@ -120,9 +120,9 @@ def read_rows(control: ControlDb, span: tuple[int, int], kinds: Sequence[LogKind
 
 
 def with_steps(control: ControlDb, rows: tuple[LoggedRow, ...], first: int) -> tuple[LoggedRow, ...]:
-    """Return the rows of a batch that begins with a step; those of ALTER say since when their queries live.
+    """Return the rows of a batch; set the registration step of the query in ALTER rows.
 
-    A batch that is repeated may be recorded already, and says the same.
+    A repeated batch may have recorded its steps already; the result is the same.
     """
     if not any(row.kind == "alter_query" for row in rows):
         return rows
@@ -153,7 +153,7 @@ def pack_head_log(
     after: Mapping[int, LivingQueries],
     boxes: Callable[[int], MemberBoxes],
 ) -> bytes:
-    """Return what a batch brings as bytes, b"" if that is nothing.
+    """Return a batch's part of the log as bytes, b"" if it is empty.
 
     Args:
         defined, taken, before, after: as for `HeadLog`.
@@ -168,10 +168,10 @@ def pack_head_log(
 
 
 def read_head_log(blobs: Blobs, attachment: Attachment | None) -> HeadLog:
-    """Return what a batch brings of the log.
+    """Return a batch's part of the log.
 
     Raises:
-        DamagedFileError: the blob that has it is gone or damaged.
+        DamagedFileError: its blob is missing or damaged.
     """
     return NOTHING if attachment is None else decoded_once(blobs, attachment, _decode)
 
@@ -207,7 +207,7 @@ def _unpack(packed: Packed) -> LivingQueries:
 
 
 def _regions(taken: Iterable[LoggedRow], living: Iterable[RegisterCommand | QueryRows]) -> Iterable[Region]:
-    """Yield the regions of queries, of those that are alike one."""
+    """Yield the regions of queries, one for queries of the same template."""
     for row in taken:
         if row.kind in ("register", "register_alike", "alter_query") and '"area"' in row.spec:
             entry = decode_entry(row.kind, row.spec)
@@ -222,5 +222,5 @@ def _regions(taken: Iterable[LoggedRow], living: Iterable[RegisterCommand | Quer
 
 
 def _areas(regions: Iterable[Region]) -> list[int]:
-    """Return the areas that regions name, each once."""
+    """Return the areas that regions use, each once."""
     return sorted({region.area for region in regions if isinstance(region, NamedRegionSpec)})

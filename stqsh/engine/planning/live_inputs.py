@@ -1,11 +1,11 @@
-"""Live streams in the planner: their sources, the wall clock, and which messages the next batch takes.
+"""Live streams in the planner: their sources, the wall clock, and the messages of the next batch.
 
-A step is a tick of the wall clock. A batch covers the ticks that have passed since the one before; its
-messages are those that the sources have when it is decided, so they belong to its last tick, and its offset
-names them. While nothing comes, time passes in batches that are at least IDLE_US apart.
+A step is a tick of the wall clock. A batch covers the ticks since the previous batch. Its messages are those
+available in the sources when it is decided, so they belong to its last tick, and its offset defines them.
+While no messages arrive, time advances in batches at least IDLE_US apart.
 
-Steps never go back. Where the wall clock is set back, or was ahead when the session last ran, the session's
-clock goes on at its pace, ahead of the wall clock, until that is set forward again.
+Steps never go back. If the wall clock is set back, or was ahead when the session last ran, the session's
+clock continues at its pace, ahead of the wall clock, until the wall clock is set forward again.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ from stqsh.storage.progress import read_progress
 from stqsh.storage.session_settings import session_settings
 
 IDLE_US = 1_000_000
-#: The size of a message before one has been read.
+#: The assumed size of a message before one has been read.
 _UNKNOWN_BYTES = 4096.0
 
 
 class LiveInputs:
-    """The sources of a session's live streams, opened as streams are created.
+    """The sources of a session's live streams, opened when streams are created.
 
     Args:
         home: the session's directory.
-        view: what there is to read in it.
-        steady: returns µs of a clock that nobody can set.
+        view: the session's log, streams and tables.
+        steady: returns µs of a monotonic clock.
 
     Attributes:
-        ahead: what is read ahead of them.
-        truncation: what ends before the streams.
+        ahead: the messages read ahead.
+        truncation: finds parts of sources that end before the streams' positions.
     """
 
     def __init__(self, home: Path, view: SessionView, steady: Callable[[], int] | None = None) -> None:
@@ -70,7 +70,7 @@ class LiveInputs:
 
     @property
     def access(self) -> LiveAccess:
-        """How workers get at the sources."""
+        """The workers' access to the sources."""
         settings = session_settings(self._view.control)
         return LiveAccess(self._profile, settings.text("sources.gone") == "skip")
 
@@ -79,7 +79,7 @@ class LiveInputs:
         return get_meta(self._view.control, "profile") or ""
 
     def _sources(self) -> dict[int, LiveSource]:
-        """Return the sources of the streams that there are, by id, in order."""
+        """Return the sources of the existing streams, by id, in order."""
         streams = {stream: spec for stream, spec in self._view.streams().items() if spec.is_live}
         for stream in self._open.keys() - streams.keys():
             self._open.pop(stream).close()
@@ -91,9 +91,9 @@ class LiveInputs:
         return {stream: self._open[stream] for stream in sorted(streams)}
 
     def settle(self, offset: Offset) -> Offset | None:
-        """Return the offset with the beginnings of new streams and partitions; None if nothing is new.
+        """Return the offset with the start positions of new streams and partitions; None if nothing is new.
 
-        With `sources.gone` = skip, positions also pass over messages that are gone.
+        With `sources.gone` = skip, positions also skip deleted messages.
         """
         live = dict(offset.live)
         sources = self._sources()
@@ -112,7 +112,7 @@ class LiveInputs:
         return None if live == offset.live else replace(offset, live=live)
 
     def next(self, offset: Offset, now_us: int, room: BatchLimit) -> Offset | None:
-        """Return the offset after the next batch; None while there is nothing to do."""
+        """Return the offset after the next batch; None while there is no work."""
         taking = self._taking(offset)
         if offset.run is None and not taking:
             return None
@@ -148,7 +148,7 @@ class LiveInputs:
         return finish_run(taken, offset.run) if is_done and offset.run else taken
 
     def _taking(self, offset: Offset) -> list[int]:
-        """Return the streams that advance: all in a RUN, else those that play."""
+        """Return the streams that advance: all of them in a RUN, else those that play."""
         if offset.run:
             return list(self._open)
         return [stream for stream in self._open if offset.play and stream in offset.play.streams]
@@ -161,7 +161,7 @@ class LiveInputs:
     def _advanced(
         self, offset: Offset, states: dict[int, SourceState], room: BatchLimit
     ) -> dict[int, LivePosition]:
-        """Return the positions after a batch; a stream whose next messages are not there does not advance."""
+        """Return the positions after a batch. A stream whose next messages are missing does not advance."""
         size = read_progress(self._view.control).stats.message_bytes or _UNKNOWN_BYTES
         each = max(1, min(room.records, int(room.bytes / size)) // max(1, len(states)))
         live = dict(offset.live)
@@ -177,7 +177,7 @@ class LiveInputs:
         return live
 
     def committed(self, end: Offset) -> None:
-        """Let go of what was kept for the batches up to an offset, which are committed."""
+        """Release the data kept for the batches up to an offset, which are committed."""
         for stream, position in end.live.items():
             trim(self._home.stream(stream), position.next)
         self.ahead.trim(end.live)
@@ -202,7 +202,7 @@ class LiveInputs:
         return [group for group in groups if group]
 
     def describe(self, clock: BatchClock, last: Offset) -> BatchClock:
-        """Return the clock with how live streams are: lag, and what the user should know."""
+        """Return the clock with the state of live streams: lag, and messages for the user."""
         live = {}
         for stream, position in last.live.items():
             if stream in self._open:
@@ -214,11 +214,11 @@ class LiveInputs:
 
 
 class TruncationWatch:
-    """Finds the parts that end before the places at which streams stand.
+    """Finds the parts of sources that end before the streams' positions.
 
     Attributes:
-        patience_s: how long a stream stands there before that counts. For a moment it does in any case: what
-            is read ahead is newer than the ends that were asked for.
+        patience_s: how long this must last before it counts. It is normal for a moment, because messages read
+            ahead may be newer than the queried ends.
     """
 
     def __init__(self) -> None:
@@ -226,7 +226,7 @@ class TruncationWatch:
         self._since: dict[int, tuple[Position, float]] = {}
 
     def find(self, stream: int, at: Position, state: SourceState) -> list[str]:
-        """Return such parts of a stream at a position; none while its source does not answer."""
+        """Return such parts of a stream at a position; none while its source does not respond."""
         found = [] if state.message else truncated(at, state)
         if not found:
             self.forget(stream)
@@ -238,7 +238,7 @@ class TruncationWatch:
         return found if time.monotonic() - since >= self.patience_s else []
 
     def forget(self, stream: int) -> None:
-        """Forget a stream that is gone, or goes on."""
+        """Forget a stream that was dropped or advances again."""
         self._since.pop(stream, None)
 
 

@@ -1,4 +1,4 @@
-"""The control log as the planner sees it: what slots and clock have taken in, and what is pending."""
+"""The planner's view of the control log: the rows that slots and clock have applied, and the pending rows."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from stqsh.spec.stream import StreamSpec, TableSpec
 from stqsh.storage.control_log import ControlDb, read_log
 from stqsh.storage.rows import LogRow
 
-#: Beyond every number in the log.
+#: Larger than every number in the log.
 FAR = 1 << 62
 _LIGHT = (*CLOCK_ENTRIES, StreamRouted)
-"""Entries that bring slots nothing, and those that bring them what each finds for itself."""
+"""Entries that do not concern slots, and entries whose effect each slot finds by itself."""
 
 
 class PendingLog:
     """The control log around one offset: the planner's state before it, and the rows after it.
 
-    `pending` are the rows that wait to be taken in, `held` those behind a table that is still being read.
+    `pending` are the rows waiting to be applied, `held` those behind a table that is still being prepared.
     """
 
     def __init__(self, control: ControlDb) -> None:
@@ -68,7 +68,7 @@ class PendingLog:
         del self.pending[:taken]
 
     def hold(self, ready: Callable[[int], bool]) -> None:
-        """Hold rows from the first CREATE TABLE on whose table is neither ready nor dropped.
+        """Hold rows starting at the first CREATE TABLE whose table is neither ready nor dropped.
 
         `ready` is called with the table's id.
         """
@@ -79,17 +79,17 @@ class PendingLog:
                 return
 
     def undefined(self, offset: Offset) -> int:
-        """Return the number of the last waiting definition that the slots do not know, 0 for none."""
+        """Return the number of the last waiting definition that the slots do not have, 0 for none."""
         known = max(offset.defined, offset.seq)
         numbers = [row.seq for row in self.pending if isinstance(row.entry, DEFINITIONS) and row.seq > known]
         return numbers[-1] if numbers else 0
 
     def clock_rows(self, offset: Offset) -> list[LogRow]:
-        """List the RUN, PLAY, PAUSE and stop rows that the clock has not applied yet."""
+        """List the RUN, PLAY, PAUSE and stop rows that the clock has not applied."""
         return [row for row in self._clock_rows if row.seq > offset.clock_seq]
 
     def streams(self) -> dict[int, StreamSpec]:
-        """Return the streams that exist once all waiting rows are taken in, by id."""
+        """Return the streams that exist once all waiting rows are applied, by id."""
         streams = dict(self.ledger.streams)
         for row in self.pending:
             if isinstance(row.entry, StreamSpec):
@@ -99,7 +99,7 @@ class PendingLog:
         return streams
 
     def has_commands(self, *, that_change_answers: bool = False) -> bool:
-        """Return whether commands to the slots wait for a step; those about a routing change no answer."""
+        """Return whether commands to the slots wait for a step. Routing commands change no answer."""
         return any(
             isinstance(row.entry, COMMANDS)
             and not (that_change_answers and isinstance(row.entry, StreamRouted))
@@ -107,14 +107,14 @@ class PendingLog:
         )
 
     def is_light(self, first: Offset, last: Offset, *, with_routes: bool) -> bool:
-        """Return whether a batch takes in no rows but those of the clock, and of routings if these count."""
+        """Return whether a batch applies only clock rows, and, `with_routes`, routings."""
         if (first.seq, first.defined) == (last.seq, last.defined):
             return True
         light, up_to = _LIGHT if with_routes else CLOCK_ENTRIES, max(last.seq, last.defined)
         return all(isinstance(row.entry, light) for row in self.pending if row.seq <= up_to)
 
     def undealt(self, offset: Offset) -> dict[int, int]:
-        """Return the streams that get a dealer, as their routing changes for the first time, and the step."""
+        """Return the streams that get a dealer because their routing first changes now, and the step."""
         streams = self.streams()
         routed = {row.entry.id for row in self.pending if isinstance(row.entry, StreamRouted)}
         new = {stream for stream in routed & streams.keys() if streams[stream].needs_dealer}
@@ -133,8 +133,8 @@ class PendingLog:
         return ledger
 
 
-# A snapshot through the log with moving regions is asked twice: where focal objects are, then the rest.
-# Deliver appends the second question, with the places, before the next batch is decided.
+# A snapshot through the log with moving regions takes two questions: first the locations of focal objects,
+# then the rest. Deliver appends the second question, with the locations, before the next batch is decided.
 
 
 def snapshots(rows: Iterable[LogRow], after: int, up_to: int) -> list[tuple[int, SnapshotAsked]]:
@@ -147,19 +147,19 @@ def snapshots(rows: Iterable[LogRow], after: int, up_to: int) -> list[tuple[int,
 
 
 def last_snapshot(rows: Iterable[LogRow], offset: Offset) -> int:
-    """Return the number of the last snapshot that the slots have not been asked, 0 for none."""
+    """Return the number of the last snapshot not yet sent to the slots, 0 for none."""
     return max((seq for seq, _ in snapshots(rows, offset.answered, FAR)), default=0)
 
 
 def awaits_place(rows: Sequence[LogRow], offset: Offset) -> bool:
-    """Return whether the second question of a snapshot has not come back from Deliver yet."""
+    """Return whether Deliver has yet to append the second question of a snapshot."""
     second = {asked.asked_first for _, asked in snapshots(rows, 0, FAR)}
     first = snapshots(rows, 0, offset.answered)
     return any(wants_place(asked) and seq not in second for seq, asked in first)
 
 
 def wants_place(asked: SnapshotAsked) -> bool:
-    """Return whether a snapshot's first question is where its focal objects are."""
+    """Return whether a snapshot's first question asks for the locations of its focal objects."""
     return bool(focal_keys(asked.spec)) and asked.asked_first is None
 
 
@@ -168,7 +168,7 @@ def question(seq: int, asked: SnapshotAsked) -> AskSpec:
     return AskSpec(ask=asked.asked_first or seq, spec=asked.spec, place=asked.place)
 
 
-# A moving query needs its focal object on every slot. An object that only its own slot knows is looked up.
+# A moving query needs its focal object on every slot. An object that only its own slot holds is looked up.
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +179,10 @@ class FocalLookups:
     ledger: PlannerState
 
     def needed(self, taken: dict[int, int]) -> int:
-        """Return the log's number up to which focal objects must be looked up, 0 for none.
+        """Return the row of the log up to which focal objects must be looked up, 0 for none.
 
         Args:
-            taken: how many records of each stream were taken; before the first there is nothing to look up.
+            taken: the number of records taken of each stream; before the first there is nothing to look up.
         """
         return max((seq for seq, stream, _ in self._unknown() if taken.get(stream, 0)), default=0)
 

@@ -1,14 +1,14 @@
-"""What the next batch contains: a function of the control log, the replay stores, the offset and the clock.
+"""Decide the next batch's content: a function of the control log, replay stores, offset and clock.
 
 The planner is behind the data source `stqsh` (architecture sections 1 and 4) and does not depend on Spark.
-`latest` decides how far the next batch goes; `plan` returns, for a pair of offsets, what its tasks read.
-`plan` depends on nothing but the offsets, the log and the stores, so a batch that is repeated after a crash
-is the same batch.
+`latest` decides how far the next batch goes; `plan` returns the tasks of the batch between two offsets.
+`plan` depends only on the offsets, the log and the stores, so a batch that is repeated after a crash is
+identical.
 
 Steps are ticks of one event-time clock that all replayed streams share (language.md). Commands
 wait in the log until a step is taken, and take effect before its records. A moving query needs its focal
-object on every slot: the first time that a key becomes focal, a batch without steps looks up its last
-record, Deliver appends the result to the control log, and the record goes to all slots with the query.
+object on every slot: the first time that a key becomes focal, a batch without steps looks up its last record,
+Deliver appends the result to the control log, and the record goes to all slots with the query.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from stqsh.storage.stream_routes import PublishedRoutes
 if TYPE_CHECKING:
     from stqsh.engine.ingest.textual_summary import SummaryWriter
 
-#: Maximum records of a batch unless the profile says otherwise; a single tick is never cut.
+#: Default maximum of records in a batch; a single tick is never cut.
 MAX_RECORDS = 2_000_000
 MAX_BYTES = 256 << 20
 
@@ -78,14 +78,14 @@ class Planner:
         home: the session's directory.
         slots: the number of slots, fixed for the session's life.
         max_records: the maximum number of records in a batch.
-        max_bytes: the maximum size of a batch, in bytes as the replay stores have them.
+        max_bytes: the maximum size of a batch, in bytes of the replay stores.
         tuning: the tunables of the engine.
-        steady: returns µs of a clock that nobody can set, by which one that was set is noticed.
+        steady: returns µs of a monotonic clock, to detect changes of the wall clock.
 
     Attributes:
-        live: its live streams.
-        folds: whether the pipeline lets tasks of the source fold what they read. Where operators of Spark's
-            do that instead, as on a cluster, tasks read for all slots, whatever an offset says.
+        live: the session's live streams.
+        folds: whether the pipeline lets source tasks fold the data that they read. If Spark's operators fold
+            instead, as on a cluster, tasks read for all slots, even if an offset has `by_slot`.
     """
 
     folds = True
@@ -111,7 +111,7 @@ class Planner:
         self.sizes = BatchSizes()
 
     def share(self, blobs: Blobs) -> None:
-        """Share with workers by these blobs from now on; without that, by the files of the home."""
+        """Share files with workers in these blobs from now on instead of in the home."""
         self.blobs = blobs
         self._shared = SharedFiles(SessionHome(self.home), blobs)
         self._attachments = AttachmentWriter(blobs)
@@ -119,9 +119,9 @@ class Planner:
         self._mirror = mirror_of(SessionHome(self.home), self._view.control, blobs)
 
     def latest(self, start: Offset, now_us: int) -> Offset:
-        """Decide how far the batch after `start` goes; `start` itself when there is nothing to do.
+        """Decide how far the batch after `start` goes; return `start` itself if there is no work.
 
-        `now_us` is the wall clock in µs, which only paces streams that play.
+        `now_us` is the wall clock in µs, which paces streams that play and drives live ones.
         """
         self._view.read(start)
         ready = apply_clock_rows(self._view, start, now_us)
@@ -131,7 +131,7 @@ class Planner:
         if end == start:
             return start
         if end.names > start.names:
-            # After a power failure, no number that an offset names may be given to another statement.
+            # After a power failure, no number in an offset may be assigned to another statement.
             self._view.control.force()
             if self._mirror is not None:
                 self._mirror.publish()
@@ -178,13 +178,13 @@ class Planner:
         return self._shared.publish(tasks, [table for table in tables if table not in head.unread])
 
     def committed(self, end: Offset) -> None:
-        """Let go of what was kept for the batches up to an offset, which are committed."""
+        """Release the data kept for the batches up to an offset, which are committed."""
         self.live.committed(end)
         self._shared.trim(end.live)
         self._attachments.keep([one for writer in self._summaries.values() for one in writer.attachments])
 
     def _terms(self, ledger: PlannerState, first: Offset, last: Offset) -> dict[int, tuple[TermsPart, ...]]:
-        """Return what the queries in force need, by stream whose records are sifted by it."""
+        """Return the terms that queries in force need, by stream whose records are sifted."""
         sifted = {stream: spec for stream, spec in ledger.streams.items() if spec.is_sifted}
         for stream in self._summaries.keys() - sifted.keys():
             del self._summaries[stream]
@@ -198,11 +198,11 @@ class Planner:
         }
 
     def _with_log(self, head: BatchHead, task: SourceTask) -> BatchHead:
-        """Return a batch's head with what the batch brings of the log; most bring nothing.
+        """Return a batch's head with its part of the log, which is usually empty.
 
         Args:
             head: the head.
-            task: the task that has it, with the routings.
+            task: the task with the head and the routings.
         """
         control, first, last = self._view.control, *head.commands
         defined = read_rows(control, head.defined, DEFINING)
@@ -224,14 +224,14 @@ class Planner:
             return living_queries(self._view.control, stream, up_to, clock.tick_us, clock.first_step)
 
     def _is_by_slot(self, first: Offset, last: Offset) -> bool:
-        """Return whether a batch is best read by a task for each slot."""
+        """Return whether to read a batch by one task per slot."""
         is_decoded, tuning = self.live.ahead.covers(first, last), self._tuning
         if not self.folds or not is_read_by_slot(first, last, self.slots, tuning, is_decoded=is_decoded):
             return False
         return self._view.log.is_light(first, last, with_routes=self.slots <= tuning.by_slot_routed)
 
     def _next(self, offset: Offset, now_us: int) -> Offset | None:
-        """Decide the batch after `offset`, whose clock rows are applied; None if there is nothing to do."""
+        """Decide the batch after `offset`, whose clock rows are applied; return None if there is no work."""
         log = self._view.log
         lookups = log.lookups()
         needed = lookups.needed(offset.taken)
@@ -300,12 +300,12 @@ class Planner:
         return replace(taken, behind=behind, due_us=self._pace.due_us(taken, play), gap=gap or offset.gap)
 
     def _take_steps(self, offset: Offset, feeds: list[StreamInput], until: int) -> Offset | None:
-        """Take the steps after `offset` to `until`, or as many as make a batch.
+        """Take the steps after `offset` up to `until`, or as many as fit a batch.
 
-        A batch without steps comes first in which slots send what a new dealer begins with.
+        A batch without steps precedes them if slots have to send a new dealer its initial records.
 
         Returns:
-            None if there is none yet, or no room on the disk.
+            None if no step is available yet, or the disk has no room.
         """
         if is_full(self.home):
             return None
@@ -337,15 +337,15 @@ class Planner:
         )
 
     def _next_look(self, step: int, until: int) -> int:
-        """Return the next step after which the load may bring an order to shed, else `until`.
+        """Return the next step after which the load may cause a shedding order, else `until`.
 
-        A batch ends there, so that orders depend on the steps and not on how these are divided into batches.
+        A batch ends there, so that orders depend on the steps and not on their division into batches.
         """
         sheds = memory_settings(session_settings(self._view.control)).sheds
         return look_after(step, self._tuning.shedding_steps) if sheds else until
 
     def _ends(self, offset: Offset) -> dict[int, int]:
-        """Return where queries with SYNC end by their FOR, those that the next step registers included."""
+        """Return the steps in which queries with SYNC end by FOR, including queries new in the next step."""
         log = self._view.log
         new = (
             {
@@ -366,7 +366,7 @@ class Planner:
         return replace(self._most, records=min(self._most.records, self.sizes.room))
 
     def _room_now(self, room: BatchLimit) -> BatchLimit:
-        """Return the room of the next batch, which is smaller if it brings commands."""
+        """Return the room of the next batch, which is smaller if it has commands."""
         return limit_first(room) if self._view.log.has_commands() and not self._view.is_steady() else room
 
 
@@ -378,5 +378,5 @@ def _are_everywhere(task: SourceTask, stream: int, up_to: int) -> bool:
 
 
 def _dealers(ledger: PlannerState, offset: Offset) -> dict[int, int]:
-    """Return the dealers of an offset whose streams are still there."""
+    """Return the dealers of an offset whose streams still exist."""
     return {stream: since for stream, since in offset.dealers.items() if stream in ledger.streams}

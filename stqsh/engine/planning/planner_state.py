@@ -1,4 +1,4 @@
-"""The planner's fold of the control log: which streams there are, and whose focal objects are broadcast."""
+"""The planner's fold of the control log: the existing streams, and the focal objects that are broadcast."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ COMMANDS = (
 )
 #: Entries that move the clock: they take effect between two batches.
 CLOCK_ENTRIES = (RunToEnd, RunUntil, RunFor, RunSteps, RunStopped, StreamPlayed, StreamPaused)
-#: Entries that define what queries may name: slots get them at once, before the step that uses them.
+#: Entries that define tables and areas for queries: slots get them at once, before the step that uses them.
 DEFINITIONS = (TableSpec, AreaSpec)
 
 
@@ -57,7 +57,7 @@ class RefreshedQuery(NamedTuple):
     for_us: int | None
 
     def is_over(self, offset: Offset, step: int) -> bool:
-        """Return whether its FOR ends it in or before a step, which the offset has not reached."""
+        """Return whether its FOR ends it in or before a step that the offset has not reached."""
         if self.for_us is None:
             return False
         if self.row <= offset.seq:
@@ -66,22 +66,22 @@ class RefreshedQuery(NamedTuple):
 
 
 def last_step_of(offset: Offset, for_us: int) -> int:
-    """Return the step in which queries end that the next step registers for a duration."""
+    """Return the step in which queries end that the next step registers with FOR."""
     assert offset.tick_us is not None, "the clock runs"
     return offset.step + 1 - (-for_us // offset.tick_us)
 
 
 @dataclass
 class PlannerState:
-    """All log rows up to `seq`, folded to what routing needs.
+    """All log rows up to `seq`, folded into the state that planning needs.
 
     `focal` counts, per stream id, the registered queries around each focal key: records of these keys go to
-    every slot (object routing). A query that ended by its `FOR` keeps its count until
-    its stream is dropped, which costs a broadcast and changes no answer. `memory` is the last order about the
-    memory of significant streams, None before the first. `refreshed` are the queries with SYNC or WINDOW by
-    id; like `focal` it keeps one that ended by its `FOR`. `routes` are the numbers of the log's rows with the
-    routings of each stream after its initial one. `remembering` are the queries of each stream with DWELL,
-    and those that have been paused, unless they get their whole answer again.
+    every slot (object routing). A query that ended by its `FOR` keeps its count until its stream is dropped,
+    which costs a broadcast and changes no answer. `memory` is the last order about the memory of significant
+    streams, None before the first. `refreshed` are the queries with SYNC or WINDOW by id; like `focal` it
+    keeps queries that ended by their `FOR`. `routes` are the numbers of the log's rows with the routings of
+    each stream after its initial one. `remembering` are the queries of each stream with DWELL, and those that
+    have been paused, unless their whole answer is sent again on resume.
     """
 
     seq: int = 0
@@ -95,7 +95,7 @@ class PlannerState:
     _focal_of_query: dict[int, tuple[int, tuple[Key, ...]]] = field(default_factory=dict)
 
     def apply(self, row: LogRow) -> None:
-        """Fold one log row in; rows come in order of `seq`."""
+        """Fold in one log row; rows must come in order of `seq`."""
         self.seq = row.seq
         match row.entry:
             case StreamSpec():
@@ -156,7 +156,7 @@ class PlannerState:
 
     @property
     def copied(self) -> tuple[int, ...]:
-        """The moving streams that slots have a copy of by key: repartitioned, with queries that remember."""
+        """The moving streams with a copy by key on the slots: repartitioned, with remembering queries."""
         return tuple(
             stream
             for stream in sorted(self.routes)
@@ -201,7 +201,7 @@ class PlannerState:
 def focal_keys_of(new: QuerySpec | QueryBlock | QueryAltered) -> Sequence[tuple[Key, ...]]:
     """Return the keys of the focal objects of each of the queries, in the order of the queries' ids.
 
-    There are none if the queries are stationary; of queries in one block, all move or none does.
+    It is empty if the queries are stationary; of queries in one block, all move or none does.
     """
     if not isinstance(new, QueryBlock):
         keys = focal_keys(new.query if isinstance(new, QueryAltered) else new)

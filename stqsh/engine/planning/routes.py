@@ -1,8 +1,8 @@
-"""Which routings of a stream a batch needs: the one in force, and those by which kept records were dealt.
+"""Find the routings of a stream that a batch needs: the one in force, and those that dealt kept records.
 
-SSTD (section 5.2) keeps the mapping tables of older versions for as long as events are stored by them.
-Records stay where they are when a routing changes; a new query has to be known wherever records in its region
-may be. A moving object stays until its next record, or until it is disconnected.
+SSTD (section 5.2) keeps the mapping tables of older versions while events are stored according to them.
+Records stay where they are when a routing changes. A new query must be on every slot where records in its
+region may be. A moving object stays until its next record, or until it is disconnected.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from stqsh.storage.stream_routes import INITIAL, routes_kept, stream_routes
 def routes_in_use(
     control: ControlDb, ledger: PlannerState, first: Offset, last: Offset
 ) -> dict[int, tuple[int, ...]]:
-    """Return the routings in use of streams that were repartitioned, by stream; the last is in force.
+    """Return the routings in use of repartitioned streams, by stream; the last one is in force.
 
-    Queries take effect in the batch's first step, so the records that are kept then decide, also those that
+    Queries take effect in the batch's first step, so the records kept then decide, including those that
     expire within the batch.
     """
     found = {}
@@ -46,7 +46,7 @@ def routes_left(
     first: Offset,
     last: Offset,
 ) -> dict[int, tuple[int, ...]]:
-    """Return the routings in use after a batch, by stream, for streams of which one goes out of use in it.
+    """Return the routings in use after a batch, by stream, for streams with a routing retired in it.
 
     Args:
         control: the control log.
@@ -64,16 +64,16 @@ def routes_left(
 
 
 def _taken(control: ControlDb, first: Offset, stream: int, row: int) -> int | None:
-    """Return a step after those of all records that were dealt before a routing of a stream."""
+    """Return a step after all records that were dealt before a stream's routing took effect."""
     return step_after_dealt(control, stream, row, None if row <= first.seq else first.step + 1)
 
 
 def rows_dealt(ledger: PlannerState, offset: Offset) -> dict[int, tuple[tuple[int, int], ...]]:
-    """Return from which row on each routing deals records, by moving stream without a dealer.
+    """Return the first row that each routing deals, by moving stream without a dealer.
 
     Args:
         ledger: the log, with the routings that take effect with the step after `offset`.
-        offset: the end of the batch before; it has the routings before.
+        offset: the end of the previous batch, which has the earlier routings.
     """
     return {
         stream: (
@@ -89,7 +89,7 @@ _log = logging.getLogger("stqsh.engine")
 
 
 class FirstRouting:
-    """Chooses the strategies of streams before their first records are taken; each is looked at once.
+    """Chooses the strategies of streams before their first records are taken; checks each stream once.
 
     Args:
         view: the session.
@@ -101,13 +101,13 @@ class FirstRouting:
         self._seen: set[int] = set()
 
     def choose(self, offset: Offset, fewest: int) -> bool:
-        """Log the routings of streams that are about to begin and have another strategy than a grid.
+        """Log the routings of streams that are about to start and whose best strategy is not a grid.
 
-        What goes wrong is logged, and the stream begins with its grid.
+        On an error, which is logged, the stream starts with its grid.
 
         Args:
-            offset: where the session is, with the clock rows up to now.
-            fewest: streams of fewer records are not worth a choice.
+            offset: the session's position, with the clock rows up to now.
+            fewest: the minimum number of records for a choice.
 
         Returns:
             Whether the log has new rows.
@@ -134,7 +134,7 @@ class FirstRouting:
         return any(found)
 
     def _route(self, stream: StreamRow, rows: int) -> bool:
-        """Log the routing of a stream that has another strategy than a grid; return whether it has one."""
+        """Log the routing of a stream if its best strategy is not a grid; return whether it is not."""
         control = self._view.control
         table = current_table(self._home, control, stream)
         if table is None or stream_routes(control, stream.id):

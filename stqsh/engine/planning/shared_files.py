@@ -1,7 +1,7 @@
-"""The files of a session that workers open: the planner has them ready before a task names them.
+"""The files of a session that workers open: the planner publishes them before a task refers to them.
 
-Where the session's storage is its home, workers open the home's own files. Elsewhere the planner publishes
-what they need: a store's segments once they are written, a table, what a batch takes of a spool.
+If the session's storage is its home, workers open the home's own files. Otherwise the planner publishes the
+files that they need: a store's segments once written, tables, and a batch's part of a spool.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ log = logging.getLogger("stqsh.engine")
 
 
 class SharedFiles:
-    """What the planner has made ready for workers.
+    """The files that the planner has published for workers.
 
     Args:
         home: the session's home.
-        blobs: where workers find its files.
+        blobs: the session's files, as workers access them.
     """
 
     def __init__(self, home: SessionHome, blobs: Blobs) -> None:
@@ -43,7 +43,7 @@ class SharedFiles:
         self._stores: dict[int, Manifest] = {}
 
     def keep_previous(self, ids: Iterable[int], streams: Mapping[int, StreamSpec]) -> None:
-        """Have a file with the row before each row of replayed streams, by id; see `previous_rows`."""
+        """Ensure a file with the previous row of each row of replayed streams, by id; see `previous_rows`."""
         for stream in ids:
             spec = streams[stream]
             if stream in self._previous or spec.needs_dealer:
@@ -59,15 +59,15 @@ class SharedFiles:
             self._previous.add(stream)
 
     def publish(self, tasks: list[SourceTask], tables: Iterable[int]) -> list[SourceTask]:
-        """Publish what tasks read, unless that is in the home; return the tasks, which name what is new.
+        """Publish the files that tasks read, unless workers read the home; return tasks that name new files.
 
         Args:
             tasks: the tasks of a batch.
-            tables: the tables that the slots get with it.
+            tables: the tables that the batch sends to the slots.
 
         Raises:
-            DamagedFileError: a file of the home is gone, or not what was written.
-            StorageError: the storage fails for longer than it is asked again.
+            DamagedFileError: a file of the home is missing or damaged.
+            StorageError: the storage fails for longer than retries last.
         """
         if self._blobs.at_home:
             return tasks
@@ -82,7 +82,7 @@ class SharedFiles:
         return self._with_spools(tasks)
 
     def trim(self, live: Mapping[int, LivePosition]) -> None:
-        """Delete what was published of spools for batches that are committed, by the streams' positions."""
+        """Delete the published spool parts of committed batches, by the streams' positions."""
         if self._blobs.at_home:
             return
         for stream, position in live.items():
@@ -96,13 +96,13 @@ class SharedFiles:
         return self._blobs.below(f"streams/{stream}")
 
     def _known(self, files: Blobs) -> set[str]:
-        """Return the names that there are in a folder of the storage, which is asked once."""
+        """Return the names in a folder of the storage, which is listed once."""
         if files.uri not in self._names:
             self._names[files.uri] = set(files.names())
         return self._names[files.uri]
 
     def _put(self, files: Blobs, name: str, path: Path, seal: Seal | None) -> None:
-        """Publish a file unless that has been done; one that is not what was written is not."""
+        """Publish a file unless it is published already; a damaged file is not published."""
         known = self._known(files)
         if name in known:
             return
@@ -123,7 +123,7 @@ class SharedFiles:
         self._put(files, CONTENT, directory / CONTENT, None)
 
     def _publish_store(self, stream: int, stop: int) -> None:
-        """Publish a store so that it has the rows before `stop`, and all once nothing will be added."""
+        """Publish a store's rows before `stop`, or all rows once the store is complete."""
         known = self._stores.get(stream)
         if known is not None and (known.complete or known.rows >= stop):
             return
@@ -146,7 +146,7 @@ class SharedFiles:
         self._stores[stream] = manifest
 
     def _with_spools(self, tasks: list[SourceTask]) -> list[SourceTask]:
-        """Publish what a batch takes of spools, and return tasks that name it."""
+        """Publish the batch's parts of spools, and return tasks that refer to them."""
         live = [piece for task in tasks for piece in task.live if not piece.ahead]
         folders = {
             stream: self._publish_spool(tasks[0].streams[stream], [p for p in live if p.stream_id == stream])

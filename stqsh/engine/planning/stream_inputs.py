@@ -1,4 +1,4 @@
-"""What there is to read: a session's log, its streams and its tables, for the planner."""
+"""The planner's inputs: a session's log, its streams and its tables."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ class StreamInputs:
         return store
 
     def _check_missing(self, stream: int, directory: Path) -> None:
-        """Raise `DamagedFileError` if a store that is not there has been there."""
+        """Raise `DamagedFileError` if a missing store existed before."""
         status = stream_statuses(self._control).get(stream)
         if status is not None and status.state in ("ready", "endless"):
             raise DamagedFileError(stored_name(directory, MANIFEST), "is gone")
 
 
 class TableInputs:
-    """The tables of a session home, seen as they become ready."""
+    """The tables of a session home, found as they become ready."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -102,8 +102,8 @@ def last_tick_that_fits(
 ) -> int:
     """Return the last tick of a batch that begins with `start_tick` and ends at `limit_tick` at the latest.
 
-    A tick is never cut: a batch takes what fits into its room, and more only if its first tick with records
-    has more. A result below `start_tick` means that a stream without end has not reached it yet.
+    A tick is never cut: a batch takes the ticks that fit into its room, and more only if its first tick with
+    records has more. A result below `start_tick` means that an endless stream has not reached it yet.
     """
     feeds = list(feeds)
     for feed in feeds:
@@ -120,12 +120,12 @@ def last_tick_that_fits(
 
 
 def records_until(feeds: Iterable[StreamInput], tick: int) -> int:
-    """Count the records up to and including a tick that are not taken yet."""
+    """Count the untaken records up to and including a tick."""
     return sum(max(0, feed.store.rows_until(tick) - feed.row) for feed in feeds)
 
 
 def _fits(feeds: list[StreamInput], tick: int, room: BatchLimit) -> bool:
-    """Return whether all that is left up to and including a tick fits into a batch."""
+    """Return whether all untaken records up to and including a tick fit into a batch."""
     rows = [max(0, feed.store.rows_until(tick) - feed.row) for feed in feeds]
     size = sum(count * feed.store.row_bytes for count, feed in zip(rows, feeds, strict=True))
     return sum(rows) <= room.records and size <= room.bytes
@@ -148,16 +148,16 @@ class SessionView:
         return SessionView(home, control, PendingLog(control), StreamInputs(home, control), TableInputs(home))
 
     def read(self, offset: Offset) -> None:
-        """Read the log around an offset, as far as it can be taken in now."""
+        """Read the log around an offset, as far as it can be applied now."""
         self.log.read(offset)
         self.log.hold(self._is_settled)
 
     def streams(self) -> dict[int, StreamSpec]:
-        """Return the streams that exist once all waiting rows are taken in, by id."""
+        """Return the streams that exist once all waiting rows are applied, by id."""
         return self.log.streams()
 
     def is_live(self) -> bool:
-        """Return whether the session's streams are live, so that its clock is that of the wall."""
+        """Return whether the session's streams are live, so that it runs by the wall clock."""
         return any(spec.is_live for spec in self.streams().values())
 
     def _replayed(self) -> dict[int, StreamSpec]:
@@ -168,7 +168,7 @@ class SessionView:
         return self._feeds.of(self._replayed(), offset)
 
     def is_waiting(self) -> bool:
-        """Return whether a stream or a table that has not failed is still being read."""
+        """Return whether a stream or table that has not failed is still being prepared."""
         return bool(self.log.held) or self._feeds.waiting(self._replayed(), self._failed())
 
     def owes_a_step(self, feeds: list[StreamInput]) -> bool:

@@ -1,4 +1,4 @@
-"""The tasks of a batch: how the rows between two offsets are cut into pieces that workers read."""
+"""The tasks of a batch: cut the rows between two offsets into pieces that workers read."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from stqsh.storage.blobs import Blobs
 
 @dataclass(frozen=True)
 class BatchHead:
-    """What slots get before the records.
+    """The input of slots before the records.
 
     Attributes:
-        clock: where the batch stands.
+        clock: the clock of the batch.
         commands: the log's rows `first < seq <= last` take effect.
-        defined: tables and areas of the rows `first < seq <= last` become known; may be ahead of `commands`.
+        defined: slots get the tables and areas of the rows `first < seq <= last`; may be ahead of `commands`.
         lookups: the keys to look up, by stream.
         memory: the shedding order, if it is new.
         routed: the streams whose routing is new, by id.
-        copies: the streams whose copy by key begins, and the first row of the store that is not in it yet.
+        copies: the streams whose copy by key begins, and the first row of the store not yet in it.
         uncopied: the streams whose copy by key ends.
         sending: the streams whose slots send the last records of their objects to the dealer.
-        seeded: the streams whose dealers begin, and the step after which slots have sent them their seeds,
-            where these are in blobs, see `stqsh.engine.ingest.dealer_seeds`.
-        left: the routings in use after the batch, by stream, of which others go out of use in it.
-        log: what the batch brings of the log, see `stqsh.engine.planning.head_log`; None if that is nothing.
-        read_us: how long it took to read older queries for it, in µs.
+        seeded: the streams whose dealers begin, and the step after which slots sent their seeds, if these are
+            in blobs, see `stqsh.engine.ingest.dealer_seeds`.
+        left: the routings in use after the batch, by stream with a routing retired in it.
+        log: the batch's part of the log, see `stqsh.engine.planning.head_log`; None if it is empty.
+        read_us: the time to read older queries for it, in µs.
         unread: the defined tables that could not be read, or were dropped before; they are empty.
     """
 
@@ -75,7 +75,7 @@ class StreamSlice:
 class LiveSlice:
     """Messages of a live stream, and the keys whose records go to every slot.
 
-    `index` is the number of the slice among those of its stream, and `is_only` says that there is no other.
+    `index` is the number of the slice among those of its stream, and `is_only` is whether there is no other.
     `ahead` is the folder with the pieces of its messages, "" if they were not read ahead. `spool` is the
     folder of the stream's spool in which these messages are published, "" if workers see the spool itself.
     """
@@ -91,7 +91,7 @@ class LiveSlice:
 
 @dataclass(frozen=True)
 class LiveAccess:
-    """How workers get at live sources: the session's profile, and whether to skip messages that are gone."""
+    """The workers' access to live sources: the session's profile, and whether to skip deleted messages."""
 
     profile: str = ""
     skips: bool = False
@@ -104,17 +104,17 @@ class SourceTask:
     Attributes:
         blobs: the session's files: replay stores, tables, spools.
         streams: their specs by id.
-        head: what slots get before the records; only in the first task that reads for all slots.
+        head: the slots' input before the records; only in the first of the tasks that read for all slots.
         only: the one slot for which it reads; None if it reads for all.
-        folds: whether its reader folds what it reads, too, see `Offset.readers_fold`.
+        folds: whether its reader also folds the data, see `Offset.readers_fold`.
         live: messages of live streams.
-        routes: by stream, the routings by which events that are kept were dealt, as numbers of the log's
-            rows, 0 for the initial one; the last is in force. A stream without an entry has the initial one.
+        routes: by stream, the routings that dealt the kept events, as numbers of the log's rows, 0 for the
+            initial one; the last one is in force. A stream without an entry has the initial one.
         dealt: by moving stream that has been repartitioned, all its routings in order: the number of each and
             the first row of the store that it deals.
         dealing: the streams whose records go to a dealer, see `stqsh.engine.ingest.dealer`.
         copied: the streams that have a copy by key, see `stqsh.core.keyed_copy`.
-        terms: what the queries in force need, by stream whose records are sifted by it, see
+        terms: the terms that queries in force need, by stream whose records are sifted, see
             `stqsh.engine.ingest.record_sieve`.
     """
 
@@ -142,20 +142,20 @@ class SourceTask:
         return range(self.slots) if self.only is None else (self.only,)
 
     def is_sifted(self, stream: int) -> bool:
-        """Return whether records of a stream may be left out that a slot has no use for."""
+        """Return whether records of a stream that a slot cannot use may be left out."""
         return stream in self.terms
 
     def is_whole(self, stream: int) -> bool:
-        """Return whether the slot's records of a slice of a stream's store are one chunk, and not packed."""
+        """Return whether the slot's records of a slice of a stream's store form one unpacked chunk."""
         return self.folds and not self.is_sifted(stream)
 
 
 class BatchSpan(NamedTuple):
-    """The two offsets that a batch is between.
+    """The two offsets at the beginning and the end of a batch.
 
     Attributes:
         first, last: the offsets.
-        stores: the stores of the streams whose slices have to hold whole steps, by stream.
+        stores: the stores of streams whose slices must hold whole steps, by stream.
     """
 
     first: Offset
@@ -163,7 +163,7 @@ class BatchSpan(NamedTuple):
     stores: Mapping[int, ReplayStore]
 
     def slice_end(self, stream: int, row: int) -> int:
-        """Return where a slice of a stream ends that may end before `row`.
+        """Return the end of a slice of a stream: `row`, or the end of its step if slices hold whole steps.
 
         Rows of ticks before the batch's first step belong to that step.
         """
@@ -183,7 +183,7 @@ def cut_into_tasks(
 ) -> list[SourceTask]:
     """Cut the rows between two offsets into slices, and spread them over tasks of similar size.
 
-    There may be one task for each slot instead, which reads all rows for it: see `is_read_by_slot`.
+    Alternatively there is one task for each slot, which reads all rows for it: see `is_read_by_slot`.
     """
     first, last = span.first, span.last
     slices: list[list[StreamSlice]] = [[] for _ in range(last.slices)]
@@ -208,7 +208,7 @@ def cut_into_tasks(
 def with_live(
     tasks: list[SourceTask], slices: Sequence[Sequence[LiveSlice]], access: LiveAccess
 ) -> list[SourceTask]:
-    """Give tasks the slices of live streams, one group each; those that read for one slot get all."""
+    """Add the slices of live streams to tasks, one group each; tasks that read for one slot get all."""
     if tasks[0].only is not None:
         together = tuple(piece for group in slices for piece in group)
         return [replace(task, live=together, access=access) for task in tasks]
@@ -221,11 +221,11 @@ def with_live(
 def is_read_by_slot(
     first: Offset, last: Offset, slots: int, tuning: EngineTuning = TUNING, *, is_decoded: bool = False
 ) -> bool:
-    """Return whether a batch is best read by a task for each slot, as it is small, or as slots are few.
+    """Return whether to read a batch by one task per slot, because it is small or slots are few.
 
-    That costs no shuffle, and readers can fold what they read. Each of these tasks reads all rows, so there
-    must be few records or slots, and fewer records of live streams whose messages are not decoded yet.
-    Messages that are decoded are cheaper to read again than to shuffle. For what it takes in of the log see
+    This needs no shuffle, and readers can fold the data. Each of these tasks reads all rows, so there must be
+    few records or slots, and even fewer records of live streams whose messages are not decoded yet. Decoded
+    messages are cheaper to read again than to shuffle. For the rows of the log that it may apply see
     `PendingLog.is_light`.
     """
     before = first.taken

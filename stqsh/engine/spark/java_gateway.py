@@ -1,12 +1,13 @@
-"""Start Spark's Java process: on this machine without the scripts of `spark-submit`, for a cluster with them.
+"""Start Spark's Java process: locally without the scripts of `spark-submit`, for a cluster with them.
 
 The scripts start a Java process of their own, which only composes a command line, and then `SparkSubmit`,
-which looks for applications and packages to load. A session has neither: Java's main class here is the server
-that pyspark talks to, and pyspark is imported while it starts. An archive of its classes speeds that up.
+which searches for applications and packages to load. A session has neither: Java's main class here is the
+server to which pyspark connects, and pyspark is imported while it starts. An archive of its classes makes the
+start faster.
 
-For a cluster the scripts know much that a session needs: what YARN and Kubernetes are to be given, packages,
-and the folders of Hadoop's configuration. pyspark would write all settings into the command line, which every
-user of the machine can read; here they are in a file.
+For a cluster the scripts handle much that a session needs: the input of YARN and Kubernetes, packages, and
+the folders of Hadoop's configuration. pyspark would put all settings on the command line, which every user of
+the machine can read, so here they are in a file.
 """
 
 from __future__ import annotations
@@ -34,27 +35,27 @@ from stqsh.engine.spark.spark_internals import (
 from stqsh.errors import StqshError
 from stqsh.program import program
 
-#: Keep Java from printing messages about its archive.
+#: Prevent Java from printing messages about its archive.
 SILENT = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 _PATIENCE_S = 120.0
 _SUBMIT_PATIENCE_S = 600.0
-"""The same for a cluster: packages that the profile names may have to be brought first."""
+"""The same time for a cluster, where packages of the profile may have to be downloaded first."""
 _LOOK_S = 0.005
 
 
 @dataclass(frozen=True, slots=True)
 class JavaGateway:
-    """A Java process that starts, and the file in which it says how to reach it."""
+    """A starting Java process, and the file into which it writes its port and secret."""
 
     process: subprocess.Popen[bytes]
     file: Path
     patience_s: float = _PATIENCE_S
 
     def reached_by(self) -> tuple[int, str]:
-        """Wait until Java listens, and return its port and the secret that it asks for.
+        """Wait until Java listens, and return its port and secret.
 
         Raises:
-            StqshError: it has ended, or takes too long.
+            StqshError: Java has exited, or takes too long.
         """
         deadline = time.monotonic() + self.patience_s
         while (found := read_gateway(self.file)) is None:
@@ -74,13 +75,13 @@ class JavaGateway:
 
 
 def launch_java(java: JavaRuntime, memory: str, options: Sequence[str], scratch: Path) -> JavaGateway:
-    """Start Java, which ends when its standard input is closed; returns at once.
+    """Start Java, which exits when its standard input is closed; return at once.
 
     Args:
         java: the runtime.
-        memory: the maximum size of its heap, as Java writes it.
+        memory: the maximum size of its heap, in Java's notation.
         options: further options for Java.
-        scratch: the folder for what Java says first; only this user may read it.
+        scratch: the folder for Java's file with port and secret; only this user may read it.
     """
     file = scratch / "gateway"
     command = [
@@ -93,11 +94,12 @@ def launch_java(java: JavaRuntime, memory: str, options: Sequence[str], scratch:
 
 
 def submit_java(properties: Mapping[str, str], scratch: Path) -> JavaGateway:
-    """Start Java by `spark-submit` with these settings; it ends when its standard input is closed.
+    """Start Java by `spark-submit` with these settings; it exits when its standard input is closed.
 
     Args:
-        properties: Spark's settings, secrets among them.
-        scratch: the folder for the file of settings and for what Java says first; only this user may read it.
+        properties: Spark's settings, including secrets.
+        scratch: the folder for the files of settings and of Java's port and secret; only this user may read
+            it.
     """
     file, given = scratch / "gateway", scratch / "spark.conf"
     given.write_text("".join(_property(*one) for one in properties.items()), encoding="utf-8")
@@ -105,19 +107,19 @@ def submit_java(properties: Mapping[str, str], scratch: Path) -> JavaGateway:
     environment = {**os.environ, GATEWAY_FILE: str(file), "SPARK_CONNECT_MODE": "0"}
     submit = Path(environment.setdefault("SPARK_HOME", str(spark_folder()))) / "bin" / "spark-submit"
     command = [str(submit), "--load-spark-defaults", "--properties-file", str(given), "pyspark-shell"]
-    # In the scratch folder, where the driver's Python may have the name that it has on executors.
+    # Run in the scratch folder, where the driver's Python may have the same name as on executors.
     process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, cwd=scratch)
     return JavaGateway(process, file, _SUBMIT_PATIENCE_S)
 
 
 def _property(name: str, value: str) -> str:
-    """Return a setting as a line of a file of Java's properties."""
+    """Return a setting as a line of a Java properties file."""
     escaped = value.replace("\\", "\\\\").replace("\n", "\\n")
     return f"{name}={escaped}\n"
 
 
 def archive_options(java: JavaRuntime) -> list[str]:
-    """Return the options with which Java uses the archive; none if there is none for this Java and Spark."""
+    """Return the options with which Java uses the archive; none if this Java and Spark have no archive."""
     archive = archive_path(java)
     return [f"-XX:SharedArchiveFile={archive}", *SILENT] if archive.exists() else []
 
@@ -125,7 +127,7 @@ def archive_options(java: JavaRuntime) -> list[str]:
 def archive_path(java: JavaRuntime) -> Path:
     """Return the path of the archive for a Java runtime and this installation of Spark.
 
-    Java refuses an archive of jars from another place, so it belongs to the virtual environment and is
+    Java rejects an archive of jars at another path, so the archive belongs to the virtual environment and is
     deleted with it; without one it is in the user's cache.
     """
     java_is = f"{java.home.resolve()} {java.version} {GATEWAY_SERVER}"

@@ -1,4 +1,4 @@
-"""Errors of Spark in one line: why it does not start, and why a query failed."""
+"""Summarize Spark's errors in one line: why it does not start, and why a query failed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stqsh.sources.live.protocol import SourceAwayError
 
 
 def check_master(settings: EngineSettings) -> None:
-    """Raise `StqshError` if spark.master is a standalone cluster that does not answer.
+    """Raise `StqshError` if spark.master is a standalone cluster that does not respond.
 
     Spark itself tries for a minute before it gives up.
     """
@@ -31,7 +31,7 @@ def check_master(settings: EngineSettings) -> None:
 
 
 def start_error(settings: EngineSettings, error: Exception) -> StqshError:
-    """Return the error for users when Spark does not start; its traces stay in the log."""
+    """Return the error for users when Spark does not start; stack traces stay in the log."""
     hint = f"{program()} doctor looks for the reason; {program()} logs has all that Spark said"
     if not settings.local:
         hint = f"spark.master is {settings.master}; {hint}"
@@ -39,17 +39,17 @@ def start_error(settings: EngineSettings, error: Exception) -> StqshError:
 
 
 def _reason(error: Exception) -> str:
-    """Return the most informative line of an error: Java's own if py4j passes one on."""
+    """Return the most informative line of an error: Java's own if py4j provides one."""
     try:
         text = str(error)
-    except Exception:  # py4j asks Java for the text, and Java has ended: whatever that raises says no more
+    except Exception:  # py4j fetches the text from Java, which has exited: no exception of that helps more
         return "Java has ended: the cluster has not accepted the session, or asks for another secret"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     java = next((line.removeprefix(": ") for line in lines if line.startswith(": ")), None)
     return java or (lines[0] if lines else type(error).__name__)
 
 
-#: From here on Spark describes the query: offsets, plan, and the state of its thread.
+#: After this text Spark describes the query: offsets, plan, and the state of its thread.
 _DESCRIPTION = "=== Streaming Query ==="
 _FRAME = re.compile(r"^(at |\.\.\. \d+ more|File \"|Traceback \(most recent)")
 _NAMED = re.compile(r"^(?:[\w$]+\.)*(?P<name>\w*(?:Error|Exception|Busy|Exit))\b.*")
@@ -63,7 +63,7 @@ _NO_ROOM = (
 )
 _LATE = ("Python worker failed to connect back", "Timed out while waiting for the Python worker")
 _IS_LATE = "a Python worker did not come up in time; other programs may keep the machine busy"
-#: Replacements for texts of Spark's that mean nothing to a user.
+#: Replacements for Spark's texts that are meaningless to a user.
 _PLAINLY = (
     *((sign, _IS_LATE) for sign in _LATE),
     ("OutOfMemoryError", "Java ran out of memory; SET engine.memory = '4g', or more, gives it more"),
@@ -77,10 +77,10 @@ _PLAINLY = (
 
 
 def reason(error: BaseException | None) -> str:
-    """Return the one line of Spark's error that matters: the last exception that is not Spark's own.
+    """Return the relevant line of Spark's error: the last exception that is not Spark's own.
 
-    Python's tracebacks end with it, and Java's causes follow each other. If all are Spark's own, it is the
-    last of them; if none is named, the first line. Frames, plans and states of threads are skipped.
+    Python's tracebacks end with it, and Java's causes follow each other. If all are Spark's own, return the
+    last of them; if there is no exception, the first line. Frames, plans and states of threads are skipped.
     """
     if error is None:
         return "it ended without a reason"
@@ -93,17 +93,17 @@ def reason(error: BaseException | None) -> str:
 
 
 def waits_for_source(error: BaseException | None) -> bool:
-    """Return whether a query has failed because a live source does not answer: it goes on once it does."""
+    """Return whether a query failed because a live source does not respond; a retry succeeds once it does."""
     return SourceAwayError.__name__ in _cause_line(str(error)).partition(":")[0]
 
 
 def has_late_worker(error: BaseException | None) -> bool:
-    """Return whether a query has failed because a Python worker did not come up within ten seconds."""
+    """Return whether a query failed because a Python worker did not start within ten seconds."""
     return any(sign in str(error) for sign in _LATE)
 
 
 def remedy(error: BaseException | None) -> str | None:
-    """Return the hint of the error that `reason` names, None unless it is one of stqsh's with a hint."""
+    """Return the hint of the error that `reason` returns, None unless it is a stqsh error with a hint."""
     text = str(error)
     cause = _cause_line(text)
     if not cause.startswith("stqsh."):

@@ -1,4 +1,4 @@
-"""What the engine assumes about the internals of Spark 4.3, which Spark does not promise to keep.
+"""The engine's assumptions about the internals of Spark 4.3, which Spark does not guarantee.
 
 Each assumption is a function or constant here, with the version for which it was checked, and a test in
 `tests/engine/test_spark_internals.py` that fails when Spark changes it. Nothing here imports pyspark.
@@ -37,7 +37,7 @@ Heads: TypeAlias = "dict[str, dict[str, str]]"
 """The heads of slots in Base64, by operator and slot."""
 
 CHECKED_VERSION = "4.3"
-"""The release of Spark for which these assumptions were checked."""
+"""The Spark release for which these assumptions were checked."""
 
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 """The argument that Spark 4.3 always passes to Java, even to a runtime without this module."""
@@ -46,19 +46,20 @@ WORKER_MODULE = "pyspark.worker"
 """The module whose name Spark 4.3 passes to the Python daemon for the workers of data frames."""
 
 BATCH_PROPERTY = "streaming.sql.batchId"
-"""The local property in which Spark 4.3 tells tasks the number of their batch."""
+"""The local property in which Spark 4.3 passes tasks the number of their batch."""
 
 INTERNAL_CONFIGURATION = {
     # The module that Spark runs as `python -m MODULE pyspark.worker`, and that forks its workers.
     "spark.python.daemon.module": "stqsh.engine.spark.worker_daemon",
-    # If enabled, operators' workers have another environment than the source's, and so their own daemon.
+    # If enabled, operators' workers have a different environment from the source's, and therefore their own
+    # daemon.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
-    # Forking a `chmod` for each checkpoint file costs 100 ms a batch; this manager writes the same files
+    # Forking a `chmod` for each checkpoint file takes 100 ms a batch; this manager writes the same files
     # without.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
-    # TCP between an operator and its state server costs 80 ms of round trips a batch.
+    # TCP between an operator and its state server takes 80 ms of round trips a batch.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -73,7 +74,7 @@ INTERNAL_CONFIGURATION = {
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
-"""Settings that Spark 4.3 marks as internal or does not document, and that it ignores if it renames them."""
+"""Settings that Spark 4.3 marks as internal or does not document, and would silently ignore if renamed."""
 
 JAVA_MODULES = (
     "-XX:+IgnoreUnrecognizedVMOptions",
@@ -108,21 +109,21 @@ JAVA_MODULES = (
 NO_PYTHON = "no-python-for-the-driver"
 """The name of a command that does not exist, as the driver's Python.
 
-Spark 4.3 asks this Python, and no other, for data sources that are installed as packages; it does not ask a
-command that does not exist. Ours is registered. Processes for the source run the Python of the workers.
+Spark 4.3 runs this Python, and no other, to find data sources installed as packages; it skips this for a
+command that does not exist. Our source is registered. Processes for the source run the Python of the workers.
 """
 
 GATEWAY_SERVER = "org.apache.spark.api.python.PythonGatewayServer"
-"""The main class that `spark-submit pyspark-shell` of Spark 4.3 ends up in."""
+"""The main class that `spark-submit pyspark-shell` of Spark 4.3 finally runs."""
 
 GATEWAY_FILE = "_PYSPARK_DRIVER_CONN_INFO_PATH"
-"""The variable that names the file in which it says how to reach it."""
+"""The variable that names the file into which that class writes its port and secret."""
 
 GATEWAY_PORT, GATEWAY_SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
-"""The variables by which pyspark 4.3 learns of a Java process that it has not started."""
+"""The variables with which pyspark 4.3 connects to a Java process that it did not start."""
 
 INTERPRETED_PLANS = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""Settings of a session with which Spark 4.3 generates and compiles no code for its plans."""
+"""Settings of a session that stop Spark 4.3 from generating and compiling code for plans."""
 
 POOL_PROPERTY = "spark.scheduler.pool"
 """The local property that names the pool of a thread's jobs; FAIR scheduling offers a free core to the pool
@@ -134,16 +135,16 @@ _EXECUTOR_ID, _EXECUTOR_HOST = "--executor-id", "--hostname"
 _METADATA = "metadata"
 _HEADS = "heads"
 _BEGINS = re.compile(r"/checkpoints/(?P<first>\d+)(?:\?|$)")
-"""Ends the URI of a checkpoint that does not begin with batch 0."""
+"""The suffix of the URI of a checkpoint that does not begin with batch 0."""
 _MASK = 0xFFFFFFFF
 _SEED = 42
 
 
 def checkpoint_place(checkpoint: Blobs) -> str:
-    """Return where a checkpoint is, as Hadoop names it, through which Spark 4.3 writes.
+    """Return the location of a checkpoint in Hadoop's notation, because Spark 4.3 writes through Hadoop.
 
-    Hadoop's file system for S3 is called s3a, takes its options from `spark.hadoop.*`, and knows no escapes
-    in names.
+    Hadoop's file system for S3 is called s3a, reads its options from `spark.hadoop.*`, and supports no
+    escapes in names.
     """
     if checkpoint.at_home:
         return str(checkpoint.folder)
@@ -157,7 +158,7 @@ def read_offset(checkpoint: Blobs, batch: int) -> str:
     and a line for each source, in order.
 
     Raises:
-        DamagedFileError: the file is gone.
+        DamagedFileError: the file is missing.
     """
     name = offset_file(batch, first_batch(checkpoint))
     *_, offset = bytes(memoryview(checkpoint.read(name))).decode().splitlines()
@@ -167,7 +168,7 @@ def read_offset(checkpoint: Blobs, batch: int) -> str:
 def first_batch(checkpoint: Blobs) -> int:
     """Return the session's number of the first batch of a checkpoint, which Spark 4.3 counts from 0.
 
-    It is 0 unless the checkpoint goes on from another one, see `begin_checkpoint`.
+    It is 0 unless the checkpoint continues another one, see `begin_checkpoint`.
     """
     found = _BEGINS.search(checkpoint.uri)
     return int(found["first"]) if found else 0
@@ -178,7 +179,7 @@ def commit_file(batch: int, first: int = 0) -> str:
 
     Args:
         batch: the session's number of the batch.
-        first: that of the checkpoint's first batch, before which there is the file of what it goes on from.
+        first: the number of the checkpoint's first batch; the file before it is of the continued checkpoint.
     """
     return f"commits/{batch - first}" if batch >= first else BEFORE_FIRST
 
@@ -192,11 +193,11 @@ def offset_file(batch: int, first: int = 0) -> str:
 
 
 def begin_checkpoint(checkpoint: Blobs, offset: str, heads: Heads) -> None:
-    """Begin a checkpoint that goes on from another one, with other operators.
+    """Begin a checkpoint that continues another one, with other operators.
 
-    Spark 4.3 does not add operators to a checkpoint, nor does it begin one with another batch than 0. So the
-    name of this one says which batch that is (`first_batch`), and it has the offset before that one, and what
-    the operators begin with. It is complete once it has the offset; then this does nothing.
+    Spark 4.3 cannot add operators to a checkpoint, or begin one with a batch other than 0. So the name of the
+    checkpoint contains its first batch (`first_batch`), and it holds the offset before that batch, and the
+    operators' initial heads. It is complete once it has the offset; then this function does nothing.
     """
     if checkpoint.names(BEFORE_FIRST):
         return
@@ -206,12 +207,12 @@ def begin_checkpoint(checkpoint: Blobs, offset: str, heads: Heads) -> None:
 
 
 def initial_heads(checkpoint: Blobs) -> Heads:
-    """Return what the operators of a checkpoint begin with; {} if it goes on from no other."""
+    """Return the initial heads of a checkpoint's operators; {} if it continues no other checkpoint."""
     return json.loads(memoryview(checkpoint.read(_HEADS)).tobytes()) if first_batch(checkpoint) else {}
 
 
 def stored_values(spark: SparkSession, checkpoint: Blobs, operator: int, name: str) -> DataFrame:
-    """Return what Spark keeps by key of a `ValueState` of an operator: a frame of `key` and `value`.
+    """Return the values by key of an operator's `ValueState`: a frame of `key` and `value`.
 
     Spark 4.3 numbers the operators of a query from the last one to the first.
     """
@@ -220,7 +221,7 @@ def stored_values(spark: SparkSession, checkpoint: Blobs, operator: int, name: s
 
 
 def has_metadata(checkpoint: Blobs) -> bool:
-    """Return whether the checkpoint's file `metadata` can be read: Spark 4.3 keeps the query's id there."""
+    """Return whether the checkpoint's file `metadata`, with Spark 4.3's query id, can be read."""
     try:
         content = json.loads(memoryview(checkpoint.read(_METADATA)).tobytes())
         return is_intact(checkpoint, _METADATA) and bool(uuid.UUID(content["id"]))
@@ -229,20 +230,20 @@ def has_metadata(checkpoint: Blobs) -> bool:
 
 
 def write_metadata(checkpoint: Blobs) -> None:
-    """Write the checkpoint's file `metadata` with a new id, which nothing else names."""
+    """Write the checkpoint's file `metadata` with a new id, to which nothing else refers."""
     remove_file(checkpoint, _METADATA)
     checkpoint.put(_METADATA, [json.dumps({"id": str(uuid.uuid4())}).encode()])
 
 
 def is_intact(checkpoint: Blobs, name: str) -> bool:
-    """Return whether a file of the checkpoint is what Spark wrote.
+    """Return whether a file of the checkpoint is intact.
 
-    On a disk Hadoop, through which Spark 4.3 writes, keeps `.NAME.crc` beside each file: `crc` and a zero
-    byte, the size of a block, and the CRC32 of each block, big-endian. A file without one is believed if it
-    is not empty. Other stores look after what they keep.
+    On a disk Hadoop, through which Spark 4.3 writes, stores `.NAME.crc` beside each file: `crc` and a zero
+    byte, the size of a block, and the CRC32 of each block, big-endian. A file without one is trusted if it is
+    not empty. Other stores ensure integrity themselves.
 
     Raises:
-        DamagedFileError: the file is gone.
+        DamagedFileError: the file is missing.
     """
     content = memoryview(checkpoint.read(name))
     beside = None if checkpoint.folder is None else checkpoint.folder / _checksums(name)
@@ -256,16 +257,16 @@ def is_intact(checkpoint: Blobs, name: str) -> bool:
 
 
 def remove_file(checkpoint: Blobs, name: str) -> None:
-    """Remove a file of the checkpoint, and its checksum: to Spark 4.3 it was never written."""
+    """Remove a file of the checkpoint and its checksum, so that Spark 4.3 treats it as never written."""
     checkpoint.delete([name, _checksums(name)])
 
 
 def settle_batch(checkpoint: Blobs, batch: int) -> None:
-    """Force what Spark 4.3 has written before a batch to the disk if durability asks for it.
+    """Sync the files that Spark 4.3 wrote before a batch to the disk, if durability requires it.
 
-    Spark forces nothing. The slots are about to depend on the batch's offset, and to remove what a batch
-    before the last commit would need. Hadoop keeps a checksum of each file beside it. What is in a store is
-    durable once it is written.
+    Spark syncs nothing. The slots are about to depend on the batch's offset, and to remove files that a batch
+    before the last commit would need. Hadoop stores a checksum of each file beside it. Blobs in a store are
+    durable once written.
     """
     folder = checkpoint.folder
     if folder is None:
@@ -288,7 +289,7 @@ def last_commit(checkpoint: Blobs) -> int:
 
 
 def last_offset(checkpoint: Blobs) -> int:
-    """Return the number of the last batch that was begun; -1 if there is none."""
+    """Return the number of the last batch that was started; -1 if there is none."""
     return _last_number(checkpoint, "offsets/")
 
 
@@ -304,7 +305,7 @@ def _checksums(name: str) -> str:
 
 
 def spark_folder() -> Path:
-    """Return the folder of pyspark, which has Spark's `jars`, without importing it."""
+    """Return the folder of pyspark, which contains Spark's `jars`, without importing it."""
     found = find_spec("pyspark")
     assert found is not None and found.origin is not None, "pyspark is installed"
     return Path(found.origin).resolve().parent
@@ -313,8 +314,8 @@ def spark_folder() -> Path:
 def read_gateway(file: Path) -> tuple[int, str] | None:
     """Return the port and the secret that Spark's gateway has written; None if there is no file yet.
 
-    They are a big-endian int32, and the length of a text as one, and the text. Spark 4.3 writes them to
-    another file first, and renames it.
+    The format is the port and the length of the secret, big-endian int32 each, then the secret. Spark 4.3
+    writes it to another file first, and renames that.
     """
     try:
         content = file.read_bytes()
@@ -325,14 +326,14 @@ def read_gateway(file: Path) -> tuple[int, str] | None:
 
 
 def keep_java_process(spark: SparkSession, process: subprocess.Popen[bytes]) -> None:
-    """Keep the Java process that pyspark has not started where `java_process` finds it."""
+    """Store a Java process that pyspark did not start where `java_process` finds it."""
     gateway = spark.sparkContext._gateway
     assert gateway is not None, "a session has a gateway"
     gateway.proc = process
 
 
 def java_process(spark: SparkSession) -> subprocess.Popen[bytes] | None:
-    """Return Spark's Java process, which pyspark 4.3 keeps as the `proc` of its py4j gateway."""
+    """Return Spark's Java process, which pyspark 4.3 stores as the `proc` of its py4j gateway."""
     process: subprocess.Popen[bytes] | None = getattr(spark.sparkContext._gateway, "proc", None)
     return process
 
@@ -344,16 +345,16 @@ def java_exit_code(spark: SparkSession) -> int | None:
 
 
 def serve_workers() -> None:
-    """Fork Python workers when Spark asks for them, as the daemon of pyspark 4.3 does, until Spark ends."""
+    """Fork Python workers on Spark's request, like the daemon of pyspark 4.3, until Spark exits."""
     import_module("pyspark.daemon").manager()
 
 
 @cache
 def executor_location() -> str:
-    """Return the location of the executor that this worker belongs to, as `located_tasks` takes it.
+    """Return the location of this worker's executor, in the form that `located_tasks` accepts.
 
-    It is "" where there is none: on one machine, and outside of Spark. The executor is the nearest of the
-    processes above this one that was started as such.
+    It is "" if there is none: on one machine, and outside of Spark. The executor is the nearest ancestor of
+    this process that was started as an executor.
     """
     pid = os.getpid()
     while pid > 1:
@@ -366,11 +367,11 @@ def executor_location() -> str:
 
 
 def located_tasks(context: SparkContext, parts: Sequence[tuple[object, str]]) -> RDD[Any]:
-    """Return the values of some parts, each as a task of its own that prefers an executor's location.
+    """Return an RDD of some parts' values, with one task per part that prefers an executor's location.
 
-    Spark 4.3 runs a task there if the executor has a free core within `spark.locality.wait`; else anywhere.
-    It takes locations from Scala only, through a constructor that pyspark does not offer, and reads
-    `executor_HOST_ID` as an executor's.
+    Spark 4.3 runs a task there if the executor has a free core within `spark.locality.wait`, else anywhere.
+    It accepts locations only from Scala, through a constructor that pyspark lacks, and interprets
+    `executor_HOST_ID` as the location of an executor.
     """
     jvm = context._jvm
     assert jvm is not None, "the context is running"

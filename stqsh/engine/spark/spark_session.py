@@ -1,6 +1,6 @@
-"""The Spark session: settings that make a small batch fast, and keep Spark to itself.
+"""The Spark session: settings that make small batches fast, and keep other users out.
 
-With these settings two stateful Python operators, as on clusters, take 0.20 s a batch, without them 0.40 s.
+With these settings two stateful Python operators, as on clusters, take 0.20 s a batch; without them 0.40 s.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
 
 _PACKAGE_ROOT = Path(stqsh.__file__).resolve().parent.parent
 
-#: Compile with the first compiler only: what Spark does for a batch of a few rows is never hot enough for the
-#: second one, and code that counts its calls for it takes a fifth of the processor time of a session's start.
+#: Compile with Java's first compiler only: Spark's code for a batch of a few rows is never hot enough for the
+#: second one, and the profiling code for it takes a fifth of the processor time of a session's start.
 _JIT = ("-XX:TieredStopAtLevel=1",)
 
-#: Give memory back: Spark's live objects take about 60 MB, but Java would let the young generation grow to
-#: 60 % of its heap, and keep the heap at its largest. Java decides on its heap's size at the end of a
-#: collection of all of it, and by itself makes none while it is busy: Spark asks for one a minute (`_FIXED`),
-#: which runs beside the batches and takes about 0.1 s of a core.
+#: Return memory: Spark's live objects take about 60 MB, but Java would let the young generation grow to 60 %
+#: of its heap, and keep the heap at its largest size. Java resizes its heap at the end of a full collection,
+#: and does not run one by itself while it is busy. Spark requests one a minute (`_FIXED`), which runs
+#: concurrently with batches and takes about 0.1 s of a core.
 _HEAP = (
     "-XX:+ExplicitGCInvokesConcurrent",
     "-XX:MinHeapFreeRatio=10",
@@ -71,7 +71,7 @@ _FIXED = {
     "spark.app.name": "stqsh",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Spark collects data for its UI although nobody serves it: keep only the last few jobs, or Java's memory
+    # Spark collects data for its UI even if the UI is off: keep only the last few jobs, or Java's memory
     # grows for the first thousand batches.
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "20",
@@ -79,10 +79,10 @@ _FIXED = {
     "spark.sql.ui.retainedExecutions": "10",
     # Keep the plan of each batch for these pages in its short form.
     "spark.sql.ui.explainMode": "simple",
-    # For the few files whose mode Spark sets itself; the others follow the engine's umask.
+    # For the few files whose mode Spark sets itself; other files follow the engine's umask.
     "spark.hadoop.fs.permissions.umask-mode": "077",
     "spark.locality.wait": "0",
-    # The collection that bounds Java's memory, see `_HEAP`. Spark's default is half an hour.
+    # The interval of the collection that bounds Java's memory, see `_HEAP`. Spark's default is half an hour.
     "spark.cleaner.periodicGC.interval": "1min",
     # A batch's plan, and the work of its tasks, is always the same: tasks are cut by the source, and no task
     # may run twice at the same time, because both attempts would write the same files.
@@ -112,7 +112,7 @@ def start_spark(settings: EngineSettings) -> SparkSession:
     else:
         started = submit_java(given, settings.scratch)
     try:
-        import_module("pyspark.sql")  # beside Java, which takes longer
+        import_module("pyspark.sql")  # while Java starts, which takes longer
         port, secret = started.reached_by()
         with _variables({GATEWAY_PORT: str(port), GATEWAY_SECRET: secret}):
             spark = _build_session(given)
@@ -133,7 +133,7 @@ def _build_session(given: Mapping[str, str]) -> SparkSession:
 
 @contextmanager
 def _variables(variables: dict[str, str]) -> Iterator[None]:
-    """Set variables of the environment that no process started later should see."""
+    """Set environment variables for the context only, hidden from processes started later."""
     os.environ |= variables
     try:
         yield
@@ -145,8 +145,8 @@ def _variables(variables: dict[str, str]) -> Iterator[None]:
 def without_generated_code(spark: SparkSession) -> SparkSession:
     """Return a session that shares Spark's context and interprets its plans instead of compiling them.
 
-    On one machine Spark passes a few rows a batch, while the compiler of its generated code and what it makes
-    take a fifth of Java's processor time at a start. Sorting large sources keeps generated code.
+    On one machine Spark processes a few rows a batch, while compiling generated code and the code itself take
+    a fifth of Java's processor time at the start. Sorting large sources still uses generated code.
     """
     session = spark.newSession()
     for key, value in INTERPRETED_PLANS.items():
@@ -155,21 +155,21 @@ def without_generated_code(spark: SparkSession) -> SparkSession:
 
 
 def start_workers(spark: SparkSession, count: int) -> None:
-    """Start Python workers and do their imports, in a thread, while the query is planned."""
+    """Start Python workers and their imports, in a thread, while the query is planned."""
     spark.sparkContext.parallelize(range(count), count).map(bool).count()
 
 
 def prepare_hosts(spark: SparkSession, settings: EngineSettings) -> None:
-    """Make a cluster's hosts ready for the session; waits until there is an executor."""
+    """Prepare a cluster's hosts for the session; wait until there is an executor."""
     arena, count = SessionHome(settings.home).arena.on_hosts, settings.slots
     spark.sparkContext.parallelize([arena] * count, count).foreach(prepare_host)
 
 
 def configuration(settings: EngineSettings) -> dict[str, str]:
-    """Return all Spark settings of a session: its own, and those that the profile gives to Spark.
+    """Return all Spark settings of a session: stqsh's own, and those of the profile for Spark.
 
     Raises:
-        ProfileError: the profile sets what stqsh has to decide.
+        ProfileError: the profile sets a setting that stqsh has to decide.
     """
     scratch = str(settings.scratch)
     own = {
@@ -179,8 +179,8 @@ def configuration(settings: EngineSettings) -> dict[str, str]:
     }
     if settings.local:
         # Nothing listens on a network: all ports that Spark opens are on the loopback.
-        # Other users of this machine reach the loopback, too. Spark draws the secret itself: given here, it
-        # would stand in the command line of its Java process.
+        # Other users of this machine can also connect to the loopback. Spark generates the secret itself: set
+        # here, it would be on the command line of its Java process.
         own |= {
             "spark.driver.host": LOOPBACK,
             "spark.driver.bindAddress": LOOPBACK,
@@ -248,8 +248,8 @@ def _environment(settings: EngineSettings, java: JavaRuntime) -> dict[str, str]:
 def _quick_python(script: Path) -> None:
     """Write a script that starts Python for workers with our own PYTHONPATH.
 
-    Spark puts one of its jars before everything else, in which each process looks for all that it imports:
-    some 50 ms of processor time for each of the eight processes of a query's start.
+    Spark puts one of its jars first on the path, and each process searches it for every import: some 50 ms of
+    processor time for each of the eight processes of a query's start.
     """
     script.parent.mkdir(parents=True, exist_ok=True)
     path, python = shlex.quote(_python_path()), shlex.quote(sys.executable)

@@ -3,16 +3,16 @@
 Spark forks its Python workers from this process:
 
 - Imports are done once, before the first fork. A worker then starts at once instead of importing for a
-  second, also after an earlier one was killed.
+  second, even after another worker was killed.
 - Spark collects garbage of all generations after each task. Scanning all objects of pandas, pyspark and
   numba took half of the engine's processor time: 9.4 s per million records (`stqsh bench range`), 4.7 s
   once imports are frozen, less once compiled kernels are frozen, too.
 - A batch allocates arrays of megabytes and frees them again. By default glibc returns each of them to the
-  system, which zeroes its pages before it hands them out again: a sixth of the time of Evaluate for a record
-  with five updates, and 1.7 ms instead of 0.4 ms to pack a chunk of 3 MB.
+  system, which zeroes the pages before it reuses them: a sixth of the time of Evaluate for a record with five
+  updates, and 1.7 ms instead of 0.4 ms to pack a chunk of 3 MB.
 
-A fork copies one thread only, and a lock that another one held stays locked for ever. So no library may start
-threads in this process: two of them do as they are imported, unless the environment says otherwise.
+A fork copies only one thread, and a lock that another thread held stays locked for ever. So no library may
+start threads in this process. Two of them do so on import unless environment variables prevent it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from stqsh.engine.spark.spark_internals import WORKER_MODULE, serve_workers
 from stqsh.garbage import collect_seldom, freeze_objects
 
 WITHOUT_PANDAS = "STQSH_WORKERS_WITHOUT_PANDAS"
-"""The environment variable that says that workers need no pandas; operators of a cluster do."""
+"""The environment variable that marks workers as not needing pandas; operators of a cluster need it."""
 
 _PRELOADED = (
     "pyarrow",
@@ -48,16 +48,16 @@ _NO_THREADS = {
     "OPENBLAS_NUM_THREADS": "1",  # numpy's linear algebra, which the core does not use
     "JE_ARROW_MALLOC_CONF": "background_thread:false",  # pyarrow's jemalloc
 }
-"""The environment in which the preloaded libraries start no threads."""
+"""The environment variables that prevent the preloaded libraries from starting threads."""
 
 #: Parameters of glibc's `mallopt`.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-#: Bytes of freed memory that a process keeps at most.
+#: The maximum freed memory that a process keeps, in bytes.
 _KEPT_BYTES = 256 << 20
-#: Allocations of this many bytes and more are taken from the system and returned to it.
+#: Allocations of at least this many bytes are mapped from the system and returned to it.
 _SYSTEM_BYTES = 64 << 20
 
-#: Tasks after which a worker returns what it keeps: freed pieces between those in use add up over hours.
+#: Tasks after which a worker returns freed memory: fragmentation would add up over hours.
 _TRIM_TASKS = 256
 
 _tasks = 0
@@ -66,7 +66,7 @@ _tasks = 0
 def freeze_after_task() -> None:
     """Call `freeze_objects` after a worker's tasks 1, 2, 4, 8, ...: kernels load at their first call.
 
-    Now and then return the memory that the worker has freed.
+    Periodically return the memory that the worker has freed.
     """
     global _tasks  # noqa: PLW0603  (a count of this process)
     _tasks += 1
@@ -77,7 +77,7 @@ def freeze_after_task() -> None:
 
 
 def keep_freed_memory() -> None:
-    """Make the C library of this process and its forks keep freed memory, if it can."""
+    """Make the C library of this process and its forks keep freed memory, if it supports that."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_MMAP_THRESHOLD, _SYSTEM_BYTES)
@@ -85,7 +85,7 @@ def keep_freed_memory() -> None:
 
 
 def return_freed_memory() -> None:
-    """Return what this process has freed to the system, wherever it is, if the C library can."""
+    """Return all freed memory of this process to the system, if the C library supports that."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)

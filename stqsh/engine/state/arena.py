@@ -1,9 +1,10 @@
-"""The arena: memory-mapped files with the arrays of a slot's state, which any process can continue to use.
+"""The arena: memory-mapped files with the arrays of a slot's state, from which any process can continue.
 
-It is a cache of the slot's store and never the truth. A slot's head file names the state that the arrays hold
-by a stamp; a process uses them only if the store has the same stamp, and if no file has changed since. The
-head is removed before the arrays change and restored after, so a process that dies in between leaves no head,
-and the state is rebuilt. `stqsh.storage.slot_files`, which reads an arena for snapshots, describes the head.
+It is a cache of the slot's store and never authoritative. A slot's head file identifies the state in the
+arrays by a stamp. A process uses them only if the store has the same stamp, and if no file has changed since.
+The head is removed before the arrays change and rewritten afterwards, so a process that dies in between
+leaves no head, and the state is rebuilt. `stqsh.storage.slot_files`, which reads an arena for snapshots,
+describes the head.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from stqsh.storage.slot_locks import ArenaBusyError, writer_lock, writing
 __all__ = ["Arena", "ArenaBusyError", "HeadFile", "StaleFileError"]
 
 _HEADS_BYTES = 16 << 20
-"""What arrays leave free of the first folder: no batch may fail as its head cannot be written."""
+"""Space that arrays leave free in the first folder, so that heads can always be written."""
 _log = logging.getLogger("stqsh.engine")
 
 
@@ -59,11 +60,12 @@ class Arena:
     """The files of one slot of one operator; the core's Allocator.
 
     Args:
-        folders: where files are put, in the first one with room; the first also holds head and lock.
+        folders: the folders for files; each file goes to the first one with room; the first also holds head
+            and lock.
         name: identifies slot and operator, as in `evaluate-0`.
 
     Attributes:
-        lock: a file that is there until the stream that the arena is for has been dropped.
+        lock: a file that exists until the arena's stream is dropped.
     """
 
     def __init__(self, folders: tuple[Path, ...], name: str) -> None:
@@ -75,14 +77,14 @@ class Arena:
         for folder in folders:
             make_private_folder(folder)
 
-    # A batch: `held` around all of it, then `load`, `begin`, changes, `commit`.
+    # The calls of a batch: `held` around all of it, then `load`, `begin`, changes, `commit`.
 
     @contextmanager
     def held(self) -> Iterator[bool]:
-        """Keep other processes out; the lock is released when a process dies.
+        """Lock out other processes; the lock is released if a process dies.
 
         Yields:
-            Whether a stopped reader was left behind: `part` has to follow before arrays change.
+            Whether a stopped reader still uses the arrays: then `part` must be called before they change.
 
         Raises:
             ArenaBusyError: another writer did not release the lock within a minute.
@@ -91,14 +93,14 @@ class Arena:
             yield has_readers
 
     def read_head(self) -> HeadFile | None:
-        """Return the head, None if the arrays are not to be trusted (or there are none)."""
+        """Return the head, None if the arrays cannot be trusted or do not exist."""
         return read_head(self.folders[0], self.name)
 
     def load(self, head: HeadFile) -> dict[str, Array]:
-        """Map the arrays that a head names, to be changed in place; files that are mapped already stay so.
+        """Map the arrays that a head lists, to be changed in place; mapped files stay mapped.
 
         Raises:
-            StaleFileError: a file is gone or has changed; the state has to be rebuilt.
+            StaleFileError: a file is missing or has changed; the state has to be rebuilt.
         """
         known = {mapping.path: mapping for mapping in self._maps.values()}
         self._maps, self._dead = {}, None
@@ -109,7 +111,7 @@ class Arena:
         }
 
     def part(self, arrays: dict[str, Array]) -> None:
-        """Replace arrays by copies in new files, so that readers can keep the old ones.
+        """Replace arrays by copies in new files, so that readers can keep the old files.
 
         Raises:
             MemoryError: no folder has room.
@@ -119,12 +121,12 @@ class Arena:
             arrays[name][:] = array
 
     def begin(self) -> None:
-        """Mark the arrays as changing."""
+        """Mark the arrays as being changed."""
         with suppress(FileNotFoundError):
             (self.folders[0] / f"{self.name}.head").unlink()
 
     def allocate(self, name: str, dtype: np.dtype[Any], capacity: int) -> Array:
-        """Make an array of `capacity` zeros in a file; the earlier one of that name is kept until `commit`.
+        """Allocate an array of `capacity` zeros in a file; keep the previous one of that name until `commit`.
 
         Raises:
             MemoryError: no folder has room.
@@ -135,9 +137,9 @@ class Arena:
         return as_array(mapping.array, dtype, capacity)
 
     def grow(self, name: str, array: Array, length: int) -> Array:
-        """Extend an array's file, so that nothing is copied, by an eighth at least.
+        """Extend an array's file by at least an eighth, without copying.
 
-        The array is copied into a new file if it is in none, or if its folder is full.
+        The array is copied into a new file if it is not in a file, or if its folder is full.
 
         Raises:
             MemoryError: no folder has room.
@@ -154,9 +156,9 @@ class Arena:
         return grown
 
     def trim(self, name: str, array: Array, capacity: int) -> Array:
-        """Cut an array and its file to `capacity` elements; the memory behind is free at once.
+        """Truncate an array and its file to `capacity` elements; the memory beyond is freed at once.
 
-        A process that has mapped the file before reads no further than the next head says.
+        A process that has mapped the file before reads only up to the length in the next head.
         """
         if not _holds(self._maps.get(name), array):
             return array
@@ -174,7 +176,7 @@ class Arena:
     def commit(self, stamp: str, header: object, arrays: Mapping[str, Array]) -> None:
         """Record that the arrays hold the state `stamp`; arrays outside files are copied into one.
 
-        Where somebody has deleted files, or there is no room for a head, nothing is recorded: the next batch
+        If files were deleted, or there is no room for a head, nothing is recorded, and the next batch
         rebuilds the state.
         """
         for name, array in arrays.items():
@@ -187,13 +189,13 @@ class Arena:
             write_head(self.folders[0], self.name, HeadFile(stamp, header, places))
         except OSError as error:
             _log.info("the state of %s is not recorded, and is built again: %s", self.name, error)
-        # The first time, what another process has left goes as well.
+        # The first time, also delete files left by another process.
         dead = _unmapped_files(self.folders, self.name, self._maps) if self._dead is None else self._dead
         _remove(dead)
         self._dead = []
 
     def clear(self) -> None:
-        """Forget everything, as before a rebuild."""
+        """Discard all arrays, before a rebuild."""
         self.begin()
         self._maps, self._dead = {}, []
         _remove(_unmapped_files(self.folders, self.name, self._maps))
@@ -222,7 +224,7 @@ def _holds(mapping: _Mapping | None, array: Array) -> bool:
 
 
 def _open_file(folders: tuple[Path, ...], array: ArrayFile, known: Mapping[Path, _Mapping]) -> _Mapping:
-    """Map an existing file, to be changed in place, unless that is known."""
+    """Map an existing file, to be changed in place, unless it is mapped already."""
     path = file_path(folders, array)
     mapping = known.get(path)
     if mapping is not None and mapping.array.nbytes == array.mark.size:
@@ -249,7 +251,7 @@ def _extended(mapping: _Mapping, used: int, size: int) -> _Mapping:
     """Map a file with zeros after its first `used` bytes, up to a size.
 
     Raises:
-        OSError: there is no room, or the file is gone.
+        OSError: there is no room, or the file is missing.
     """
     mapping.array[used:] = 0
     _leave_room(mapping.path.parent, mapping.folder, size - mapping.array.nbytes)
@@ -258,19 +260,19 @@ def _extended(mapping: _Mapping, used: int, size: int) -> _Mapping:
 
 
 def _leave_room(folder: Path, index: int, size: int) -> None:
-    """Raise `OSError` where an array would leave no room for heads, which are in the first folder only."""
+    """Raise `OSError` if an array would leave no room for heads, which are only in the first folder."""
     if index == 0 and free_bytes(folder) - size < _HEADS_BYTES:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 
 
 def _place(mapping: _Mapping, array: Array) -> ArrayFile:
-    """Return where an array is, and how its file is left."""
+    """Return the position of an array, and the current mark of its file."""
     mark = FileMark.of(os.stat(mapping.path))  # noqa: PTH116 - many times faster than pathlib's
     return ArrayFile(mapping.folder, mapping.path.name, array.dtype.str, len(array), mark)
 
 
 def _reserve(path: Path, flags: int, size: int) -> None:
-    """Extend a file by zeros with space allocated: a sparse one kills the process when memory runs out."""
+    """Extend a file by zeros with allocated space: a sparse file kills the process when memory runs out."""
     descriptor = open_private(path, flags)
     try:
         if hasattr(os, "posix_fallocate"):

@@ -1,8 +1,8 @@
-"""The batches in which an operator's slots took part, where it does not run in each of them.
+"""Record the batches in which an operator's slots took part, for operators that skip batches.
 
-Aggregate runs where there are partials, on the slots to which they go. So a batch's number does not say which
-batch a slot's state must come after; this file of the session's home does. The driver writes it before the
-slots' tasks run, and keeps two batches of each slot: one that Spark repeats finds the one before.
+Aggregate runs only if there are partials, on their slots. So a batch's number does not determine which batch
+a slot's state must follow; this file of the session's home does. The driver writes it before the slots' tasks
+run, and keeps two batches of each slot, so that a repeated batch finds the one before.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ _ENDING = ".batches"
 
 
 class Attendance:
-    """The file of one operator, in the folder in which its slots keep their state."""
+    """The file of one operator, in the folder with its slots' state."""
 
     def __init__(self, state: Path, operator: str) -> None:
         self._path = state / f"{operator}{_ENDING}"
         self._operator = operator
 
     def enter(self, batch: int, slots: Iterable[int], *, begins: bool = False) -> dict[int, int]:
-        """Note that slots take part in a batch; return the batch before it of each, -1 for none.
+        """Record that slots take part in a batch; return each slot's previous batch, -1 for none.
 
-        `begins` says that the operator may not have run before, so that there may be no file yet.
+        `begins`: whether the operator may not have run before, so that the file may not exist.
 
         Raises:
-            DamagedFileError: the file is not what was written.
+            DamagedFileError: the file is damaged.
             StaleBatchError: a slot has taken part in a later batch.
         """
         known = self._read(is_first=begins or batch == 0)
@@ -48,19 +48,19 @@ class Attendance:
         return before
 
     def last(self, batch: int) -> dict[int, int]:
-        """Return the last batch of each slot up to a batch, by slot, of those that took part in one.
+        """Return the last batch up to a given one of each slot that took part in any, by slot.
 
         Raises:
-            DamagedFileError: the file is gone, or not what was written.
+            DamagedFileError: the file is missing or damaged.
         """
         known = self._read(is_first=False)
         last = {slot: ends[0] if ends[0] <= batch else ends[1] for slot, ends in known.items()}
         return {slot: mine for slot, mine in last.items() if mine >= 0}
 
     def go_back(self, batch: int) -> None:
-        """Let slots forget what they have stored of batches after one, which will be other batches.
+        """Discard the slots' state of batches after a given one, because those batches will be replaced.
 
-        The slots go first: where this ends halfway, the file still says which they are.
+        The slots come first: if this is interrupted, the file still lists them.
         """
         known = self._read(is_first=False)
         ahead = [slot for slot, (last, _) in known.items() if last > batch]
@@ -83,11 +83,11 @@ class Attendance:
 
 
 def forget_unplanned(state: Path, planned: int) -> None:
-    """Let the slots of such operators go back to the last batch of which Spark has a plan, which is complete.
+    """Roll back the slots of such operators to the last batch that Spark has planned, which is complete.
 
-    After a power failure that plan may be older than what slots have stored. The next batch then is another
-    one, in which other slots may take part, and those that do not would go on from what never was. A slot
-    that takes part in every batch finds the state before by itself.
+    After a power failure that plan may be older than the slots' state. The next batch is then a different
+    one, in which other slots may take part, and the rest would continue from state that is no longer valid. A
+    slot that takes part in every batch finds the previous state by itself.
     """
     for path in sorted(state.glob(f"*{_ENDING}")):
         Attendance(state, path.name.removesuffix(_ENDING)).go_back(planned)

@@ -1,4 +1,4 @@
-"""The chunks of batches as compressed bytes, one behind the other: logs of slots, and seeds of dealers."""
+"""Store the chunks of batches as concatenated compressed bytes: logs of slots, and seeds of dealers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from stqsh.spec.chunk import CHUNK, Chunk, from_table, to_table
 
-_LZ4 = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)  # payloads are one column
+_LZ4 = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)  # payloads are a single column
 
 
 def pack_chunks(chunks: list[Chunk]) -> pa.Buffer:
@@ -26,7 +26,7 @@ def unpack_chunks(content: bytes | memoryview) -> list[Chunk]:
 
 
 def unpack_logs(content: bytes | memoryview) -> Iterator[list[Chunk]]:
-    """Yield the chunks of each batch that `pack_chunks` has packed, one behind the other."""
+    """Yield the chunks of each batch from concatenated outputs of `pack_chunks`."""
     source = pa.BufferReader(pa.py_buffer(content))
     while source.tell() < source.size():
         yield from_table(pa.ipc.open_stream(source).read_all())

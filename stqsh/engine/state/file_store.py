@@ -1,28 +1,27 @@
-"""The durable state of a slot: files of its session's storage, and a head that names them.
+"""The durable state of a slot: files in its session's storage, and a head that lists them.
 
-The state is a snapshot of the slot's arrays, and the log of the chunks applied since. A batch appends its
+The state is a snapshot of the slot's arrays, plus the log of the chunks applied since. A batch appends its
 chunks to the log. When the log has grown past the snapshot, or would take long to apply again, a new snapshot
 replaces both. To restore a state, load the snapshot, apply the logged batches again, and discard their
 output.
 
 On one machine the head is a file, replaced as a whole under the slot's lock. Each of Spark's two stateful
-operators takes 0.12 s of every batch for what only a cluster needs: a batch with nothing to do took 0.33 s.
-The same pipeline without them takes 0.13 s (0.20 s where answers are merged), medians of one run. Spark's
-offsets still decide how far the session has come: state is kept for the last two batches, and a batch that
-Spark repeats finds the one before. On a cluster the head is a value of Spark's state store, which commits it
-with the batch, gives it to one task only, and places that task.
+operators would take 0.12 s of every batch for features that only a cluster needs: an empty batch took 0.33 s.
+The same pipeline without them takes 0.13 s (0.20 s if answers are merged), medians of one run. Spark's
+offsets still determine the session's progress: state is kept for the last two batches, and a batch that Spark
+repeats finds the state before it. On a cluster the head is a value of Spark's state store, which commits it
+with the batch, passes it to exactly one task, and places that task.
 
 Beside the head, in the folder of an operator's slot: `log.V.SUM`, the chunks of version V; `snapshot.V.ID`,
-the arrays after it. Names tell attempts apart, so a late one changes nothing that a head names: SUM is the
-log's checksum, and ID is random. Those of earlier versions of stqsh end after V. The head also says which
-rows of the replay stores the logs name, so that others can be deleted. Files are forced to the disk, each
-before the head that names it, if the session asks for it (`stqsh.fs`). Where storage is slow to answer, small
-logs wait in the head until they are worth a file, which then has those of several versions.
+the arrays after it. Names distinguish attempts, so a late one changes no file that a head lists: SUM is the
+log's checksum, and ID is random. Names of earlier versions of stqsh end after V. The head also records which
+rows of the replay stores the logs refer to, so that other rows can be deleted. Files are synced to the disk,
+each before the head that lists it, if the session requires it (`stqsh.fs`). If storage has high latency,
+small logs wait in the head until they are worth a file, which then contains the logs of several versions.
 
-Nothing here is believed without proof. A batch names the one that it follows, and finds the slot's state
-after exactly that one, or an error. Each file is sealed (`stqsh.checksums`): the head by itself, a snapshot
-in the head, and a log by itself, together with the checksum of the file before it; the head has the last
-one's.
+All state is verified. A batch names the one that it follows, and finds the slot's state after exactly that
+one, or fails. Each file is sealed (`stqsh.checksums`): the head by itself, a snapshot in the head, and a log
+by itself, together with the checksum of the previous file; the head has the last one's.
 """
 
 from __future__ import annotations
@@ -45,16 +44,16 @@ from stqsh.spec.chunk import Chunk
 from stqsh.storage.blobs import Blobs
 
 _HEAD = "head"
-#: The folder of a session's storage that has the slots' folders.
+#: The folder of a session's storage that contains the slots' folders.
 STATE = "state"
 #: The size of the checksum at the beginning of a log.
 _LINK = 8
-#: Logs wait in a head of Spark's until they have this many bytes.
+#: Logs wait in a head in Spark's state store until they have this many bytes.
 _WAITING_BYTES = 64 << 10
 
 
 class StaleBatchError(EngineError):
-    """A batch that comes after a slot has stored a later one: a late attempt, or older files of Spark's."""
+    """A slot has already stored a later batch: this batch is a late attempt, or Spark's files are older."""
 
     def __init__(self, slot: str, batch: int, stored: int) -> None:
         super().__init__(
@@ -66,15 +65,15 @@ class StaleBatchError(EngineError):
 
 @dataclass(frozen=True, slots=True)
 class SlotMeta:
-    """The position of a slot, and what its log and snapshot cost.
+    """The position of a slot, and the costs of its log and snapshot.
 
     Attributes:
         version: the number of its batches.
-        stamp: names this state, for the arena.
+        stamp: identifies this state, for the arena.
         log_bytes: the size of the log.
         snapshot_bytes: the size of the snapshot.
-        replay_us: the time it took to apply what the log holds, in µs.
-        snapshot_us: the time it took to write the last snapshot, in µs.
+        replay_us: the time that it took to apply the logged batches, in µs.
+        snapshot_us: the time that it took to write the last snapshot, in µs.
     """
 
     version: int = 0
@@ -87,7 +86,8 @@ class SlotMeta:
     def wants_snapshot(self, tuning: EngineTuning = TUNING) -> bool:
         """Return whether a snapshot should replace the log.
 
-        A log mostly names records (`stqsh.engine.ingest.record_replay`), so time is usually what decides.
+        A log mostly refers to records (`stqsh.engine.ingest.record_replay`), so time usually decides, not
+        size.
         """
         slow = self.replay_us > max(tuning.snapshot_replay_us, tuning.snapshot_worth * self.snapshot_us)
         return slow or self.log_bytes > max(tuning.snapshot_log_bytes, self.snapshot_bytes)
@@ -96,18 +96,18 @@ class SlotMeta:
 class SlotStore(Protocol):
     """The durable state of one slot of one operator.
 
-    `stqsh.engine.state.file_store` keeps it. What is written becomes valid with the batch: a batch that is
+    `stqsh.engine.state.file_store` implements it. Writes become valid with the batch: a batch that is
     repeated finds the state before it.
     """
 
     def read_meta(self) -> SlotMeta:
-        """Return the slot's position before the batch; the zero values if it has seen none.
+        """Return the slot's position before the batch; zero values before its first batch.
 
-        It is called first, with the slot's lock held.
+        Call it first, with the slot's lock held.
         """
 
     def write_meta(self, meta: SlotMeta) -> None:
-        """Write the slot's position, after everything to which it refers."""
+        """Write the slot's position, after all files to which it refers."""
 
     def append(self, version: int, chunks: list[Chunk]) -> int:
         """Append the chunks of version `version` to the log, and return their size in bytes."""
@@ -129,11 +129,11 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
         batch: Spark's number of the batch; -1 before the first.
         snapshot: the version of the snapshot before its log; 0 for none.
         seal: the snapshot's.
-        last: the checksum of the last file, of the log or the snapshot; 0 for none.
+        last: the checksum of the last file, log or snapshot; 0 for none.
         meta: the slot's position and costs.
-        rows: the first row of each stream, by id, that the log names.
-        id: the end of the snapshot's name; "" if an earlier version of stqsh wrote it.
-        waiting: the last versions' logs that are in no file yet.
+        rows: the first row of each stream, by id, to which the log refers.
+        id: the suffix of the snapshot's name; "" if an earlier version of stqsh wrote it.
+        waiting: the logs of the last versions that are not in a file yet.
     """
 
     batch: int = -1
@@ -152,9 +152,9 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SlotHead(Protocol):
-    """Where the head of a slot is."""
+    """The location of a slot's head."""
 
-    #: Logs of fewer bytes wait in the head; 0 if each is a file of its own.
+    #: Logs of fewer bytes wait in the head; 0 if each log is a file of its own.
     waiting_bytes: int
 
     def read(self) -> bytes | None:
@@ -192,7 +192,7 @@ class ValueState(Protocol):
 
 
 class SparkHead:
-    """The head as a value of Spark's state store, which goes back by itself to what a batch follows."""
+    """The head as a value of Spark's state store, which itself restores the value before a repeated batch."""
 
     waiting_bytes = _WAITING_BYTES
 
@@ -217,10 +217,10 @@ class FileStore:
     Args:
         blobs: the session's storage.
         name: operator and slot, as in `evaluate-0`.
-        head: where the slot's head is.
+        head: the location of the slot's head.
         batch: Spark's number of the batch.
-        after: the number of the slot's batch before it; -1 if this one is its first, and None if Spark gives
-            the head of the right one.
+        after: the number of the slot's previous batch; -1 if this one is its first, and None if Spark
+            provides the right head.
     """
 
     def __init__(self, blobs: Blobs, name: str, head: SlotHead, batch: int, after: int | None) -> None:
@@ -236,11 +236,11 @@ class FileStore:
         return FileStore(blobs, name, head, batch, after)
 
     def read_meta(self) -> SlotMeta:
-        """Return the slot's position before the batch; the zero values if it has seen none.
+        """Return the slot's position before the batch; zero values before its first batch.
 
         Raises:
             StaleBatchError: the slot has stored a later batch.
-            DamagedFileError: the state before the batch is not there.
+            DamagedFileError: the state before the batch is missing.
         """
         self._found = self._head.read()
         states = [] if self._found is None else _unpack_head(self._found, self._name(_HEAD))
@@ -254,15 +254,15 @@ class FileStore:
         return self._before.meta
 
     def write_meta(self, meta: SlotMeta) -> None:
-        """Write the slot's position, and delete what no state needs any more.
+        """Write the slot's position, and delete files that no state needs any more.
 
         Raises:
-            StaleBatchError: another attempt has written one since `read_meta`.
+            StaleBatchError: another attempt has written a position since `read_meta`.
         """
         if self._head.read() != self._found:
             raise StaleBatchError(self._slot, self._batch, self._batch)
         state = msgspec.structs.replace(self._state, batch=self._batch, meta=meta)
-        before = msgspec.structs.replace(self._before, waiting=())  # which only Spark's heads have
+        before = msgspec.structs.replace(self._before, waiting=())  # only heads in Spark have waiting logs
         self._head.write(with_seal(msgspec.json.encode([state, before])))
         if self._older.snapshot != self._before.snapshot:
             self._remove_before(self._before.snapshot)
@@ -278,7 +278,7 @@ class FileStore:
         return content.size
 
     def _write_log(self, version: int) -> None:
-        """Write the logs that wait, the last of which is of version `version`, into a file."""
+        """Write the waiting logs, the last of version `version`, into a file."""
         logs = [memoryview(content) for content in self._state.waiting]
         parts = [memoryview(self._state.last.to_bytes(_LINK, "little")), *logs]
         seal = Seal.of(*parts)
@@ -286,7 +286,7 @@ class FileStore:
         self._state = msgspec.structs.replace(self._state, last=seal.checksum, waiting=())
 
     def replace(self, version: int, pieces: Iterable[bytes]) -> int:
-        """Write a snapshot of version `version`, which the log now follows; return its size in bytes."""
+        """Write a snapshot of version `version`, from which the log now starts; return its size in bytes."""
         unique = uuid.uuid4().hex[:16]
         seal = self._blobs.put(self._name(f"snapshot.{version}.{unique}"), pieces)
         self._state = _State(snapshot=version, seal=seal, last=seal.checksum, id=unique)
@@ -296,7 +296,7 @@ class FileStore:
         """Return the last snapshot, as one piece; an empty list if there is none.
 
         Raises:
-            DamagedFileError: it is not what was written.
+            DamagedFileError: the snapshot is damaged.
         """
         if not self._before.snapshot:
             return []
@@ -306,13 +306,13 @@ class FileStore:
         """Return the chunks of each version since the snapshot, in order.
 
         Raises:
-            DamagedFileError: a file of the log is not what was written.
+            DamagedFileError: a file of the log is damaged.
         """
         for content in (*self._log_files(), *self._before.waiting):
             yield from unpack_logs(content)
 
     def _log_files(self) -> list[bytes | memoryview]:
-        """Return the contents of the log's files, in order. Each names the one before by its checksum."""
+        """Return the contents of the log's files, in order. Each holds the checksum of the previous one."""
         contents: list[bytes | memoryview] = []
         version, last, file = self._before.meta.version, self._before.last, self._name(_HEAD)
         names = {name.rpartition(".")[2]: name for name in self._blobs.names(self._name("log."))}
@@ -333,7 +333,7 @@ class FileStore:
         return f"{STATE}/{self._slot}/{file}"
 
     def _lost(self) -> DamagedFileError:
-        """Return the error of a slot whose state before the batch is not there."""
+        """Return the error for a slot whose state before the batch is missing."""
         if self._found is None:
             return DamagedFileError(self._name(_HEAD), "is gone")
         return DamagedFileError(
@@ -341,9 +341,9 @@ class FileStore:
         )
 
     def _remove_before(self, snapshot: int) -> None:
-        """Delete earlier snapshots, and the logs that led to this one, of whichever attempt.
+        """Delete earlier snapshots, and the logs before this one, of all attempts.
 
-        Only files of earlier versions go, so that this harms nothing where it is a late attempt that does it.
+        It deletes only files of earlier versions, so a late attempt that calls it does no harm.
         """
         outlived = []
         for name in self._blobs.names(self._name("")):
@@ -354,15 +354,15 @@ class FileStore:
 
 
 def first_logged_rows(state: Path) -> dict[int, int]:
-    """Return the first row of each stream, by id, that logs of any slot name, whichever batch is repeated.
+    """Return the first row of each stream, by id, that any slot's log needs, whichever batch is repeated.
 
-    Streams that no log names are left out.
+    Streams to which no log refers are left out.
 
     Args:
         state: the folder in which slots keep their state.
 
     Raises:
-        DamagedFileError: a slot does not say which rows its log names.
+        DamagedFileError: a slot does not record the rows of its log.
     """
     first: dict[int, int] = {}
     for head in state.glob(f"*/{_HEAD}"):
@@ -372,17 +372,17 @@ def first_logged_rows(state: Path) -> dict[int, int]:
 
 
 def check_slot(blobs: Blobs, name: str, batch: int, after: int, *, content: bool) -> None:
-    """Check that the files of a slot on one machine make the state that a batch follows.
+    """Check that the files of a slot on one machine form the state before a batch.
 
     Args:
         blobs: the session's storage.
         name: operator and slot, as in `evaluate-0`.
         batch: the number of the batch.
-        after: the number of the slot's batch before it.
-        content: whether to read them through; else only the head is read.
+        after: the number of the slot's previous batch.
+        content: whether to verify the content of all files; else only the head is read.
 
     Raises:
-        DamagedFileError: they do not.
+        DamagedFileError: they do not form it.
     """
     store = FileStore.beside_head(blobs, name, batch, after)
     store.read_meta()
@@ -393,13 +393,13 @@ def check_slot(blobs: Blobs, name: str, batch: int, after: int, *, content: bool
 
 
 def sealed_files(state: Path) -> dict[str, Seal]:
-    """Return the seals of the files that heads name with one, by their paths within the session's folder.
+    """Return the seals of files that heads list with a seal, by their paths within the session's folder.
 
     Args:
         state: the folder in which slots keep their state, or a copy of it.
 
     Raises:
-        DamagedFileError: a head is not what was written.
+        DamagedFileError: a head is damaged.
     """
     seals: dict[str, Seal] = {}
     for head in state.glob(f"*/{_HEAD}"):
@@ -411,11 +411,11 @@ def sealed_files(state: Path) -> dict[str, Seal]:
 
 
 def forget_after(folder: Path, batch: int) -> None:
-    """Go back to what a slot, whose files are in a folder, had stored after a batch, if it has stored more.
+    """Roll back a slot, whose files are in a folder, to its state after a batch, if it stored later ones.
 
     Raises:
-        DamagedFileError: the slot's head is not what was written, or names only later states; without any,
-            the slot would start over.
+        DamagedFileError: the slot's head is damaged, or lists only later states; without any state, the slot
+            would start over.
     """
     head = folder / _HEAD
     if not head.exists():
@@ -430,7 +430,7 @@ def forget_after(folder: Path, batch: int) -> None:
 
 
 def _unpack_head(content: bytes, file: str) -> list[_State]:
-    """Return the states that a slot's head names, the latest first."""
+    """Return the states that a slot's head lists, the latest first."""
     return msgspec.json.decode(without_seal(content, file), type=list[_State])
 
 

@@ -1,22 +1,22 @@
-"""The spool: large payloads are passed between processes by name, in files or in blobs.
+"""The spool: pass large payloads between processes by name, in files or in blobs.
 
 Through Spark a payload is copied and packed five times between two operators: Arrow, Java's rows, the
 shuffle's files, and back. Instead, a payload of some kB is written once, into a file, and its chunk
 carries a reference (`stqsh.spec.payload_refs`), which the receiver maps. Where driver and workers share a
-machine, files in transit are beside the arena, in memory where there is room. The update log's own ("rows"
-and "updates") are written where they stay, in the home's `updates/`, under a hidden name until Deliver puts
-them in place. On a cluster all are blobs of the session's storage, one or two a task, so that only references
-pass the driver, and Deliver brings the update log's own into the home.
+machine, files in transit are beside the arena, in memory if there is room. The update log's own payloads
+("rows" and "updates") are written to their final folder, the home's `updates/`, under a hidden name until
+Deliver puts them in place. On a cluster all are blobs of the session's storage, one or two per task, so that
+only references pass through the driver, and Deliver downloads the update log's own payloads into the home.
 
 Processor time of a million records in batches of a million, `bench range`, measured in pairs under load: at
 100 000 rectangles Java takes 4.7 s without the spool and 1.4 s with it, workers 3.3 s and 1.7 s; at 10 000
-rectangles Java takes 2.9 s and 1.5 s, workers 1.3 s and 0.9 s. A part of this gain comes from logs that name
-records (`stqsh.engine.ingest.record_replay`).
+rectangles Java takes 2.9 s and 1.5 s, workers 1.3 s and 0.9 s. A part of this gain comes from logs that refer
+to records (`stqsh.engine.ingest.record_replay`).
 
-Nothing stale is ever read: each attempt at a task writes a file of its own name, and references only come
-from attempts that Spark accepted. A batch that Spark repeats makes all payloads again, so files in transit
-are needed until the batch is delivered, and no longer; the next engine deletes what a dead one left.
-Where a file cannot be written the payload stays in its chunk; a blob that cannot be written fails the task.
+Nothing stale is ever read: each attempt at a task writes a file with a unique name, and references only come
+from attempts that Spark accepted. A batch that Spark repeats writes all payloads again, so files in transit
+are needed only until the batch is delivered; the next engine deletes the files of a dead one. If a file
+cannot be written, the payload stays in its chunk; a blob that cannot be written fails the task.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ from stqsh.spec.payload_refs import ENDING, PayloadReader, Reference, reference_
 from stqsh.storage.blobs import Blobs, open_blobs
 from stqsh.storage.home import SessionHome
 
-#: Payloads begin at multiples of this, as the columns within require.
+#: Payloads begin at multiples of this, because their columns require alignment.
 _ALIGNMENT = 64
 _LOGGED = ("rows", "updates")
-#: Payloads of at most this many bytes are copied: as long as a view of one lives, so does its whole file.
+#: Payloads of at most this many bytes are copied, because a view of one keeps its whole file alive.
 _COPIED_BYTES = 64 << 10
-#: A blob in transit that has this many bytes is written, and the next one begins.
+#: A blob in transit is written when it reaches this many bytes, and the next one begins.
 _LARGE_BLOB = 64 << 20
-#: Bytes between two payloads that are read with them: a request of its own would take longer.
+#: Maximum gap between two payloads that are read together: a separate request would take longer.
 _GAP = 256 << 10
-#: The number of requests to storage at a time.
+#: The maximum number of concurrent requests to storage.
 _AT_ONCE = 8
-#: The update log's file of a batch holds the clock itself, however many snapshots it asks for.
+#: The clock stays inside the update log's file of a batch, however many snapshots it contains.
 _ALWAYS_WITHIN = ("clock",)
 
 
@@ -75,7 +75,7 @@ class PayloadFolders:
 
     @property
     def place(self) -> str:
-        """What `open_spool` opens again."""
+        """The argument with which `open_spool` reopens this spool."""
         return str(self.transit)
 
     @property
@@ -110,12 +110,12 @@ class PayloadFolders:
         }
 
     def read(self, chunks: Iterable[Chunk]) -> Callable[[Chunk, Reference], Any]:
-        """Return what reads the payloads that chunks refer to."""
+        """Return a function that reads the payloads to which chunks refer."""
         folders = {False: PayloadReader(self.transit), True: PayloadReader(self.log)}
         return lambda chunk, reference: folders[chunk.kind in _LOGGED].read(reference)
 
     def bring(self, chunks: pa.Table) -> None:
-        """Do nothing: the payloads of the update log are where they stay."""
+        """Do nothing: the payloads of the update log are in their final folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class PayloadBlobs:
     """The blobs of a session's large payloads, on a cluster.
 
     Attributes:
-        blobs: those in transit.
+        blobs: the blobs in transit.
         log: the folder of the update log, for the payloads that stay there; on the driver's host only.
         least: smaller payloads (bytes) go through Spark as they are.
     """
@@ -135,11 +135,11 @@ class PayloadBlobs:
 
     @property
     def place(self) -> str:
-        """What `open_spool` opens again."""
+        """The argument with which `open_spool` reopens this spool."""
         return self.blobs.uri
 
     def clear(self) -> None:
-        """Delete the blobs in transit, beside what comes next: their batch is delivered."""
+        """Delete the blobs in transit, in the background: their batch is delivered."""
         names = self.blobs.names()
         threading.Thread(target=self.blobs.delete, args=(names,), name="payloads", daemon=True).start()
 
@@ -154,10 +154,10 @@ class PayloadBlobs:
         return {stays: _Blob(self.blobs, name, stays) for stays in (False, True)}
 
     def read(self, chunks: Iterable[Chunk]) -> Callable[[Chunk, Reference], Any]:
-        """Return what reads the payloads that chunks refer to; all are fetched at once.
+        """Return a function that reads the payloads to which chunks refer; all are fetched at once.
 
         Raises:
-            DamagedFileError: a blob is gone.
+            DamagedFileError: a blob is missing.
         """
         references = [found for chunk in chunks if (found := reference_in(chunk.payload)) is not None]
         spans = [*_spans(references)]
@@ -179,10 +179,10 @@ class PayloadBlobs:
         return payload
 
     def bring(self, chunks: pa.Table) -> None:
-        """Bring the payloads of the update log to where they stay, under hidden names.
+        """Download the payloads of the update log into their final folder, under hidden names.
 
         Raises:
-            DamagedFileError: one is gone, or not what was written.
+            DamagedFileError: a payload is missing or damaged.
         """
         logged = chunks.filter(pc.is_in(chunks.column("kind"), value_set=pa.array(_LOGGED)))
         files: dict[str, list[Reference]] = {}
@@ -205,7 +205,7 @@ class PayloadBlobs:
 
 
 Spool: TypeAlias = "PayloadFolders | PayloadBlobs"
-"""Where the large payloads of a session are."""
+"""The location of a session's large payloads."""
 
 
 def open_spool(home: Path, place: str, least: int) -> Spool:
@@ -222,7 +222,7 @@ def open_spool(home: Path, place: str, least: int) -> Spool:
 
 
 class Span(NamedTuple):
-    """Bytes of a blob that are read at once."""
+    """A range of a blob that is read in one request."""
 
     file: str
     at: int
@@ -230,7 +230,7 @@ class Span(NamedTuple):
 
 
 def _spans(references: Iterable[Reference]) -> Iterator[Span]:
-    """Yield the bytes that references name, in as few pieces as neighbours make."""
+    """Yield the ranges of references, with neighbouring ranges merged."""
     span: Span | None = None
     for reference in sorted(references, key=lambda one: (one.file, one.at)):
         end = reference.at + reference.size
@@ -262,9 +262,9 @@ class PayloadWriter:
         self._files = {} if spool is None else spool.files(name)
 
     def put(self, chunk: Chunk, again: Any = None) -> Chunk:
-        """Return the chunk with its payload put into a file, or unchanged if that does not pay or work.
+        """Return the chunk with its payload moved to a file, or unchanged if that is not worthwhile or fails.
 
-        `again` is JSON from which the receiver can make the payload again, see `Reference`.
+        `again` is JSON from which the receiver can remake the payload, see `Reference`.
         """
         size = len(chunk.payload)
         if self._spool is None or size < self._spool.least or chunk.kind in _ALWAYS_WITHIN:
@@ -278,7 +278,7 @@ class PayloadWriter:
         return replace(chunk, payload=Reference(file.name, at, size, again, checksum).packed())
 
     def close(self) -> None:
-        """Close the files; those that stay are on the disk, if durability asks for it.
+        """Close the files; sync those that stay, if durability requires it.
 
         Raises:
             StorageError: a blob cannot be written.
@@ -292,30 +292,30 @@ class PayloadFile(Protocol):
 
     @property
     def name(self) -> str:
-        """The name that references have."""
+        """The file name in references."""
 
     def append(self, payload: bytes) -> int | None:
         """Write a payload, and return its offset; None if it cannot be written."""
 
     def close(self) -> None:
-        """Make what was written readable to others."""
+        """Make the written payloads readable to others."""
 
 
 class _Blob:
-    """A blob, which is written when it is closed, or large enough if it is not to stay."""
+    """A blob, written when it is closed, or, in transit, when it is large enough."""
 
     def __init__(self, blobs: Blobs, task: str, stays: bool) -> None:
         self._blobs, self._task, self._stays = blobs, task, stays
         self._begin()
 
     def _begin(self) -> None:
-        hides = "." if self._stays else ""  # as the update log hides what is not in place
+        hides = "." if self._stays else ""  # the update log hides files that are not in place
         self.name = f"{hides}{self._task}.{uuid.uuid4().hex}{ENDING}"
         self._pieces: list[bytes] = []
         self._end = 0
 
     def append(self, payload: bytes) -> int:
-        """Keep a payload to be written, and return its offset."""
+        """Buffer a payload, and return its offset."""
         if self._end >= _LARGE_BLOB and not self._stays:
             self.close()
         at = -(-self._end // _ALIGNMENT) * _ALIGNMENT
@@ -324,16 +324,16 @@ class _Blob:
         return at
 
     def close(self) -> None:
-        """Write the blob, if there are payloads for it."""
+        """Write the blob, if it has payloads."""
         if self._pieces:
             self._blobs.put(self.name.lstrip("."), self._pieces)
             self._begin()
 
 
 class _File:
-    """A file that is made with its first payload, and is closed to others once one did not fit.
+    """A file that is created for its first payload, and accepts no more once one did not fit.
 
-    With `room_left`, that much stays free on its disk, and it is in transit; without, it stays.
+    With `room_left` it is in transit and leaves that much space free on its disk; otherwise it stays.
     """
 
     def __init__(self, path: Path, room_left: int) -> None:
@@ -356,7 +356,7 @@ class _File:
         return at
 
     def close(self) -> None:
-        """Close the file, if it was made; one that stays is on the disk, if durability asks for it."""
+        """Close the file, if it was created; sync it if it stays and durability requires it."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             if not self._room_left:
@@ -382,11 +382,11 @@ def _write_all(descriptor: int, payload: bytes, at: int) -> None:
 
 
 def load_payloads(chunks: list[Chunk], spool: Spool | None) -> list[Chunk]:
-    """Return chunks with their payloads instead of references; large payloads are views of what was mapped.
+    """Return chunks with their payloads instead of references; large payloads are views of mapped files.
 
     Raises:
-        ValueError: there is a reference, and no spool to look it up in.
-        DamagedFileError: a file is gone.
+        ValueError: there is a reference but no spool.
+        DamagedFileError: a file is missing.
     """
     if all(reference_in(chunk.payload) is None for chunk in chunks):
         return chunks
@@ -402,7 +402,7 @@ def _load_payload(chunk: Chunk, read: Callable[[Chunk, Reference], Any]) -> Chun
         return chunk
     payload: Any = memoryview(read(chunk, reference))
     if reference.size <= _COPIED_BYTES:
-        copy: Any = memoryview(pa.allocate_buffer(reference.size))  # aligned, as columns require
+        copy: Any = memoryview(pa.allocate_buffer(reference.size))  # aligned, because columns require it
         copy[:] = payload
         payload = copy
     return replace(chunk, payload=payload)

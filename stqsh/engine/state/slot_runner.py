@@ -1,4 +1,4 @@
-"""Advance one slot by one batch: find its state, fold the batch into it, and store it."""
+"""Advance one slot by one batch: load its state, fold the batch into it, and store it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Fold(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SlotTiming:
-    """The times of one slot's batch, in µs; `rebuilt` says that the arena was of no use."""
+    """The times of one slot's batch, in µs; `rebuilt`: whether the arena could not be used."""
 
     open_us: int
     fold_us: int
@@ -52,15 +52,15 @@ class _Warm:
     arena: Arena
 
 
-#: By arena. Valid only while its stamp is: another process may have continued since.
+#: By arena. Valid only while its stamp is current: another process may have continued the state.
 _warm: dict[tuple[str, str], _Warm] = {}
 
 
 def _forget_some() -> None:
-    """Let go of the state of a dropped stream, as the memory of its deleted files is free only then.
+    """Release the state of a dropped stream, because the memory of its deleted files is freed only then.
 
-    One state is looked at in each batch of a slot, the one that has not been looked at or used for longest.
-    Those go, too, while this process has more files mapped than the system may allow.
+    Each batch of a slot checks one state, the one that has not been checked or used for longest. States are
+    also released while this process has more files mapped than the system may allow.
     """
     while len(_warm) > 1 and mapped_files() > MOST_MAPPED:
         _warm.pop(next(iter(_warm)))
@@ -73,7 +73,7 @@ def _forget_some() -> None:
 class SlotRunner:
     """Keeps the state of one slot of one operator in its store, cached in the arena.
 
-    `replay` returns a batch from the log with all its content, where the log holds less.
+    `replay` returns a logged batch with its full content, because the log may hold references.
     """
 
     def __init__(
@@ -92,14 +92,14 @@ class SlotRunner:
     def advance(
         self, chunks: list[Chunk], logged: list[Chunk] | None = None
     ) -> tuple[list[Chunk], SlotTiming]:
-        """Fold a batch into the state, and keep it: in the store first, then in the arena.
+        """Fold a batch into the state, and save it: first in the store, then in the arena.
 
-        What the store gets becomes valid only when Spark commits the batch. The arena may be ahead of it
-        until then, which its stamp shows.
+        The store's new state becomes valid only when Spark commits the batch. The arena may be ahead of it
+        until then; its stamp shows that.
 
         Args:
             chunks: the batch.
-            logged: the batch in the form that the log holds; by default as it is.
+            logged: the batch in the form for the log; by default unchanged.
         """
         with self._arena.held() as has_readers:
             begun = time.perf_counter_ns()
@@ -115,7 +115,7 @@ class SlotRunner:
             state.trim_unused(self._arena.trim)
             self._arena.commit(meta.stamp, state.header, state.buffers)
             _warm.pop(self._key, None)
-            _warm[self._key] = _Warm(meta.stamp, state, self._arena)  # the last of them
+            _warm[self._key] = _Warm(meta.stamp, state, self._arena)  # move it to the end
             _forget_some()
             stored = time.perf_counter_ns()
         costs = SlotTiming(
@@ -130,7 +130,7 @@ class SlotRunner:
             return self._rebuild(), bool(meta.stamp)
         warm = _warm.get(self._key)
         if warm is not None:
-            self._arena = warm.arena  # which has most of the files mapped already
+            self._arena = warm.arena  # it has most of the files mapped already
             if warm.stamp == meta.stamp:
                 return warm.state, False
         try:
@@ -150,9 +150,9 @@ class SlotRunner:
         return state
 
     def _keep(self, meta: SlotMeta, chunks: list[Chunk], state: SlotState, fold_us: int) -> SlotMeta:
-        """Write the batch to the store, as a piece of the log or as a new snapshot.
+        """Write the batch to the store, as part of the log or as a new snapshot.
 
-        A snapshot follows the drop of a stream, so that no log names its records any longer.
+        After the drop of a stream write a snapshot, so that no log refers to its records any more.
         """
         version = meta.version + 1
         after = replace(

@@ -1,4 +1,4 @@
-"""Load adjusters: how a routing changes as the load of slots does; one module an adjuster."""
+"""Load adjusters: change a routing when the load of slots changes; one module per adjuster."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from stqsh.routing.load import Load, balance_of, slot_loads
 from stqsh.routing.table import RoutingTable
 
 Adjustment = Callable[[RoutingTable, Load, float], RoutingTable]
-"""Moves load from slot to slot until the largest load is at most a multiple of the mean, if it can.
+"""Moves load between slots until the largest load is at most a multiple of the mean, if possible.
 
-The table that comes back may be no better. Leaves that are dealt by hash stay as they are.
+The returned table may be no better. Leaves that are dealt by hash stay unchanged.
 """
 
 
@@ -21,9 +21,9 @@ class Adjuster:
     """A load adjuster.
 
     Attributes:
-        name: its name, as REBALANCE names it.
+        name: its name in REBALANCE.
         fits: the strategies whose tables it can adjust.
-        adjust: how it does.
+        adjust: the function that adjusts a table.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Adjuster:
         Args:
             table: the table in force, of a strategy that fits, over the cells of the load.
             load: the load.
-            limit: the ratio that suffices. A table that has it already is left alone.
+            limit: the ratio that suffices. A table within it is not adjusted.
         """
         before = ratio(table, load)
         if before <= limit:

@@ -1,4 +1,4 @@
-"""Choose an adjuster, from the one that moves least to the one that moves most (after SSTD section 5)."""
+"""Choose an adjuster, preferring those that move less (after SSTD section 5)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from stqsh.routing.load import Load, leaf_costs
 from stqsh.routing.table import RoutingTable
 
 _LEAST_GAIN = 0.01
-"""A table whose largest load is not less by this share is not worth a change."""
+"""A change must reduce the largest load by at least this share."""
 _ROUNDS = 8
-"""The most adjusters that are applied one after the other."""
+"""The maximum number of adjusters applied one after the other."""
 
 
 class Proposal(NamedTuple):
-    """What an adjuster proposes.
+    """A table that an adjuster proposes.
 
     Attributes:
         adjuster: its name.
@@ -30,10 +30,10 @@ class Proposal(NamedTuple):
 def proposals(
     table: RoutingTable, load: Load, limit: float, among: Container[str] = ADJUSTERS
 ) -> list[Proposal]:
-    """Return what those among some adjusters propose that fit a table, first what moves least query weight.
+    """Return the proposals of those given adjusters that fit a table, ordered by the query weight moved.
 
-    Each aims below `limit`, the ratio of the largest load to the mean that is allowed, half the way to 1, so
-    that the next adjustment is not due at once. Gains below 1 % do not count.
+    Each aims halfway between 1 and `limit`, the allowed ratio of the largest load to the mean, so that the
+    next adjustment is not due at once. Proposals that gain less than 1 % are left out.
     """
     goal = _goal(limit)
     found = [
@@ -50,17 +50,17 @@ def proposals(
 def suggest(
     table: RoutingTable, load: Load, limit: float, among: Container[str] = ADJUSTERS
 ) -> Proposal | None:
-    """Return the first of `proposals` that reaches their goal, else the most even one; None without any."""
+    """Return the first of `proposals` that reaches the goal, else the most even one; None without any."""
     found = proposals(table, load, limit, among)
     enough = (proposal for proposal in found if ratio(proposal.table, load) <= _goal(limit))
     return next(enough, None) or min(found, key=lambda one: ratio(one.table, load), default=None)
 
 
 def even_out(table: RoutingTable, load: Load, limit: float) -> tuple[RoutingTable, list[str]]:
-    """Apply what is suggested until a table is even enough: where one adjuster is stuck, another may go on.
+    """Apply suggestions until a table is even enough: if one adjuster is stuck, another may continue.
 
     Returns:
-        The table, and the adjusters that were of use, each once; none if nothing is gained.
+        The table, and the adjusters that improved it, each once; none without an improvement.
     """
     used: list[str] = []
     while len(used) < _ROUNDS and (found := suggest(table, load, limit)) is not None:
@@ -70,9 +70,9 @@ def even_out(table: RoutingTable, load: Load, limit: float) -> tuple[RoutingTabl
 
 
 def moved_queries(old: RoutingTable, new: RoutingTable, load: Load) -> float:
-    """Return the share of the queries, counted in each cell, whose cells change owners; 0 without queries.
+    """Return the share of queries, counted per cell, whose cells change owners; 0 without queries.
 
-    Adjusters keep leaves that are split by texts, whose children may move.
+    Adjusters keep leaves that are split by texts, but may move the leaves' children.
     """
     moved = float(load.queries[old.owners != new.owners].sum())
     if new.texts is not None:

@@ -1,4 +1,4 @@
-"""Border: the dearest slot gives cells at its border to the slots beyond it (STAR section 6)."""
+"""Border: move cells at the border of the most expensive slot to adjacent slots (STAR section 6)."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from stqsh.routing.strategies import LEAVES_A_SLOT
 from stqsh.routing.table import HASHED, RoutingTable
 
 _NOWHERE = -2
-"""The owner of the cells around all others."""
+"""The owner of the frame of cells around the map."""
 
 _NEIGHBOURS = ((0, 1), (2, 1), (1, 0), (1, 2))
-"""Where the neighbours of a cell are in a map with one more cell on each side."""
+"""Offsets of a cell's neighbours in a map with one more cell on each side."""
 
 
 def adjust(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
-    """Move border cells of the dearest slot, ring by ring, until it is within the limit or none can go."""
+    """Move border cells of the most expensive slot, ring by ring, until it is within the limit or stuck."""
     side = table.cells.side
     owners = np.pad(table.owners, 1, constant_values=_NOWHERE)
     loads = slot_loads(table, load.cost)
     enough = limit * float(loads.mean())
-    # STAR moves the cells with most load for their size first. Of a cell, its queries move.
+    # STAR first moves the cells with most load for their size. Here the size of a cell is the number of its
+    # queries, which have to move.
     dense_first = np.argsort(-(load.cost / (1 + load.queries)), axis=None, kind="stable")
     for _ in range(side * table.slots):
         if loads.max() <= enough or not _give(owners, loads, load.cost, dense_first, enough):
@@ -36,18 +37,19 @@ def adjust(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
 def _give(
     owners: NDArray[np.int16], loads: Floats, cost: Floats, dense_first: NDArray[np.int64], enough: float
 ) -> bool:
-    """Move border cells of the dearest slot until it costs no more than enough; return whether any moved.
+    """Move border cells of the most expensive slot until it costs at most `enough`; return whether any moved.
 
-    A cell goes to the cheapest slot next to it, unless that would then be as dear as the giver was.
+    A cell moves to the cheapest adjacent slot, unless that slot would then cost as much as the giver did.
 
     Args:
         owners: int16 (side + 2, side + 2), the owner of each cell, with a frame; changes.
         loads: float64 (slots,), the load of each slot; changes.
         cost: float64 (side, side), the cost of each cell.
-        dense_first: int64 (cells,), the cells in the order in which they are to go.
+        dense_first: int64 (cells,), the cells in the order in which to move them.
         enough: the load that suffices.
     """
     side, giver, moved = len(cost), int(loads.argmax()), False
+    # One ring: the border is computed once, so cells that the moves expose wait for the next call.
     own = owners[1:-1, 1:-1] == giver
     at_border = np.zeros_like(own)
     for row, column in _NEIGHBOURS:
@@ -70,8 +72,8 @@ def _give(
 def _with_owners(table: RoutingTable, owners: NDArray[np.int16], cost: Floats) -> RoutingTable:
     """Return a table with other owners of cells, int16 (side, side).
 
-    Leaves of a quadtree are laid out again for that: the largest squares with one owner that cost no more
-    than leaves of SSTD's trees do.
+    For a quadtree, new leaves are computed: the largest squares with one owner that cost no more than leaves
+    of SSTD's trees.
     """
     if len(table.slot) == owners.size:
         slot = np.empty_like(table.slot)

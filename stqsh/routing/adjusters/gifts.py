@@ -1,10 +1,10 @@
-"""Gifts: dear slots give away the leaves for which the fewest queries have to move.
+"""Gifts: expensive slots give away the leaves that move the fewest queries.
 
-Leaves are the squares of a quadtree or rectangles. A slot that gives cuts them in quarters, or in halves of
-equal cost as Tornado does (section 4.1).
+Leaves are the squares of a quadtree or rectangles. The giving slot cuts squares into quarters, and rectangles
+into halves of equal cost as Tornado does (section 4.1).
 
-A hot spot that moves changes the loads of a few leaves from one look to the next. So most leaves stay. What
-goes is what costs most for its queries, in pieces that are no larger than what a slot has to lose.
+A moving hot spot changes the loads of a few leaves between two checks. So most leaves stay. The leaves with
+the highest cost per query move first, in pieces no larger than the slot's excess.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from stqsh.routing.strategies import LEAVES_A_SLOT, relaid
 from stqsh.routing.table import RoutingTable
 
 _MOST_LEAVES_A_SLOT = 64
-"""How many leaves there may be for each slot, before squares with one owner are made one again."""
+"""The maximum number of leaves per slot, before squares with one owner are merged."""
 _LEAST_SHARE = 1 / 64
-"""A leaf of at most this share of what a slot may cost is not split, however little has to go."""
+"""A leaf that costs at most this share of a slot's limit is not split, however small the excess."""
 
 
 def give(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
-    """Let dear slots give leaves to cheap ones until none costs more than the limit, or it does not help.
+    """Let expensive slots give leaves to cheap ones until none exceeds the limit or nothing helps.
 
     Args:
-        table: has leaves that are nodes of a quadtree, or rectangles if it is an `agrid`.
+        table: a table whose leaves are nodes of a quadtree, or rectangles if it is an `agrid`.
         load: the load.
         limit: the ratio of the largest load to the mean that suffices.
     """
@@ -63,7 +63,10 @@ def give(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
 
 @dataclass
 class LeafTransfer:
-    """Slots that give leaves.
+    """The state of a transfer of leaves between slots.
+
+    A heap orders the giver's leaves. The first one goes to the cheapest slot if it fits there and is small
+    enough for the giver's excess; otherwise it is split, and its parts return to the heap.
 
     Attributes:
         cost, queries: the sums of both over cells that have a slot.
@@ -71,7 +74,7 @@ class LeafTransfer:
         owners: the leaves; changes.
         loads: float64 (slots,), the load of each slot; changes.
         enough: the load that suffices.
-        most: how many leaves there may be.
+        most: the maximum number of leaves.
     """
 
     cost: PrefixSums
@@ -83,7 +86,7 @@ class LeafTransfer:
     most: int
 
     def give_from(self, giver: int) -> bool:
-        """Give leaves of a slot until it costs no more than enough; return whether any went."""
+        """Give away leaves of a slot until it costs at most `enough`; return whether any moved."""
         loads, gave = self.loads, False
         heap = [self._ranked(leaf) for leaf, owner in self.owners.items() if owner == giver]
         heapq.heapify(heap)
@@ -106,12 +109,12 @@ class LeafTransfer:
         return gave
 
     def _ranked(self, leaf: CellBlock) -> tuple[float, CellBlock]:
-        """Return a leaf such that those come first that cost most for their queries."""
+        """Return a leaf with a sort key: the highest cost per query first."""
         return -self.cost.total(leaf) / (1 + self.queries.total(leaf)), leaf
 
 
 def _united(owners: Owners, cost: PrefixSums, most: float) -> Owners:
-    """Make one of each four squares that have one owner, unless it costs too much; the larger ones last."""
+    """Merge every four sibling squares with one owner, unless the result costs too much; larger ones last."""
     owners = dict(owners)
     size = 1
     while size <= max((leaf.height for leaf in owners), default=0):

@@ -1,6 +1,7 @@
-"""Greedy: leaves of one slot go to those with the least load (CheetahGIS section V-D, algorithm 1).
+"""Greedy: move leaves of one slot to the slots with the least load (CheetahGIS section V-D, algorithm 1).
 
-It looks at loads alone, and would scatter cells until each query is on many slots. Here that is bounded.
+CheetahGIS considers only loads, and would scatter cells until each query is on many slots. Here that is
+bounded.
 """
 
 from __future__ import annotations
@@ -20,21 +21,21 @@ from stqsh.routing.table import TEXT, RoutingTable
 from stqsh.routing.text_leaves import CHILDREN
 
 _BLOCKS = 32
-"""Blocks a side, for `query_copies`."""
+"""The number of blocks per side, for `query_copies`."""
 
 GROWTH = 2.0
-"""How many times as many copies of queries there may be as in a new table."""
+"""The maximum number of copies of queries, as a multiple of that in a new table."""
 
 _REMEDIES_A_SLOT = 4
-"""The most remedies of an adjustment, for each slot: CheetahGIS applies one at a time."""
+"""The maximum number of remedies of an adjustment, per slot: CheetahGIS applies one at a time."""
 
 
 class Remedy(NamedTuple):
     """Leaves to move.
 
     Attributes:
-        leaves: the leaves, the dearest first.
-        slot: the slot that each goes to.
+        leaves: the leaves, the most expensive first.
+        slot: the target slot of each leaf.
         loads: float64 (slots,), the loads of slots afterwards.
     """
 
@@ -44,16 +45,17 @@ class Remedy(NamedTuple):
 
 
 def adjust(table: RoutingTable, load: Load, limit: float, growth: float = GROWTH) -> RoutingTable:
-    """Apply CheetahGIS's remedy until the largest load is within the limit, or it does not help.
+    """Apply CheetahGIS's remedy until the largest load is within the limit or nothing helps.
 
-    Where a remedy would scatter leaves too much, only its first moves are made, of the dearest leaves. When
-    even the first is too much, the dearest slot gives leaves only to slots that have others in their blocks.
+    If a remedy would scatter leaves too much, only its first moves, of the most expensive leaves, are made.
+    If even the first is too much, the most expensive slot gives leaves only to slots that own other cells in
+    their blocks.
 
     Args:
-        table: has leaves of any shape.
+        table: a table with leaves of any shape.
         load: the load.
         limit: the ratio of the largest load to the mean that suffices.
-        growth: how many times as many copies of queries there may be as in a new table; infinite for
+        growth: the maximum number of copies of queries, as a multiple of that in a new table; infinite for
             CheetahGIS's own algorithm.
     """
     costs, loads = leaf_costs(table, load.cost), slot_loads(table, load.cost)
@@ -73,7 +75,7 @@ def best_remedy(slot: NDArray[np.int16], costs: Floats, loads: Floats) -> Remedy
     """Return the moves from one slot that lower the variance of loads most.
 
     Args:
-        slot: int16 (n,), the slot of each leaf; those that have none stay.
+        slot: int16 (n,), the slot of each leaf; leaves without a slot stay.
         costs: float64 (n,), the cost of each leaf.
         loads: float64 (slots,), the load of each slot.
     """
@@ -87,10 +89,10 @@ def best_remedy(slot: NDArray[np.int16], costs: Floats, loads: Floats) -> Remedy
 
 
 def _remedy_from(giver: int, leaves: Integers, costs: Floats, loads: Floats) -> Remedy:
-    """Give the leaves of a slot, the dearest first, to the slot with the least load where that helps.
+    """Give the leaves of a slot, the most expensive first, to the slot with the least load if that helps.
 
     A move lowers the variance if the leaf costs less than the gap between the two slots. The gap never
-    grows: leaves that are passed over once need no second look.
+    grows, so leaves skipped once need no second check.
     """
     remedy, given, at = Remedy([], [], loads.copy()), float(loads[giver]), 0
     negated = (-costs[leaves]).tolist()
@@ -114,7 +116,7 @@ def _remedy_from(giver: int, leaves: Integers, costs: Floats, loads: Floats) -> 
 
 
 def _remedy_in_blocks(table: RoutingTable, costs: Floats, loads: Floats) -> Remedy:
-    """Give leaves of the dearest slot to slots that have cells in the same blocks as their first cells."""
+    """Give leaves of the most expensive slot to slots with cells in the blocks of the leaves' first cells."""
     giver = int(loads.argmax())
     blocks, held = slots_of_blocks(table)
     held[:, giver] = False
@@ -138,9 +140,9 @@ def _remedy_in_blocks(table: RoutingTable, costs: Floats, loads: Floats) -> Reme
 
 
 def query_copies(table: RoutingTable, load: Load) -> float:
-    """Estimate on how many slots a query is: the mean number of slots with cells in a block of 3 % side.
+    """Estimate the number of slots per query: the mean number of slots with cells in a block of 3 % side.
 
-    Blocks count by the queries that touch their cells, and all the same if there are none.
+    Blocks are weighted by the queries that touch their cells, or equally if there are none.
     """
     blocks, held = slots_of_blocks(table)
     queries = load.queries if load.queries.any() else np.ones_like(load.queries)
@@ -149,10 +151,9 @@ def query_copies(table: RoutingTable, load: Load) -> float:
 
 
 def slots_of_blocks(table: RoutingTable) -> tuple[Integers, NDArray[np.bool_]]:
-    """Return the block of each cell, int64 (side, side), and which slots have cells there: (blocks, slots).
+    """Return the block of each cell, int64 (side, side), and a mask of the slots with cells: (blocks, slots).
 
-    All slots have cells that are dealt by hash, and the slots of its children have those of a leaf that is
-    split by texts.
+    Cells dealt by hash count for all slots, and cells of a leaf split by texts for the slots of its children.
     """
     across = min(table.cells.side, _BLOCKS)
     block = np.arange(table.cells.side) * across // table.cells.side
@@ -168,15 +169,16 @@ def slots_of_blocks(table: RoutingTable) -> tuple[Integers, NDArray[np.bool_]]:
 
 
 def _most_copies(table: RoutingTable, load: Load, growth: float) -> float:
-    """Return how many copies of a query there may be: some more than in a new table, or those there are."""
+    """Return the maximum copies per query: `growth` times those in a new table, or the current number."""
     new = STRATEGIES[table.strategy](load, table.slots)
     return max(growth * query_copies(new, load), query_copies(table, load))
 
 
 def _carried_out(table: RoutingTable, remedy: Remedy, load: Load, most: float) -> RoutingTable | None:
-    """Return a table after as many first moves of a remedy as leave not too many copies; None if none do.
+    """Return a table after the first moves of a remedy that keep copies within a limit; None if none do.
 
-    Moves may also lower the number of copies, so that halving may find too few moves, but never too many.
+    Moves may also lower the number of copies, so the binary search may find too few moves, but never too
+    many.
     """
     moved = _moved(table, remedy, len(remedy.leaves))
     if query_copies(moved, load) <= most:

@@ -1,6 +1,6 @@
-"""Shift: the dearest slot gives a strip of a rectangle to a neighbour (Tornado sections 4.2 and 4.3).
+"""Shift: move a strip of a rectangle of the most expensive slot to a neighbour (Tornado sections 4.2, 4.3).
 
-Tornado also weighs what a shift gains against the time that queries take to move. That is left to callers.
+Tornado also weighs the gain of a shift against the time to move queries. That is left to callers.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from stqsh.routing.partitioning import CellBlock, PrefixSums
 from stqsh.routing.table import HASHED, RoutingTable
 
 _STEPS_A_SLOT = 4
-"""The most steps of an adjustment, for each slot."""
+"""The maximum number of steps of an adjustment, per slot."""
 
 _LEAST_GAIN = 1e-9
-"""The share by which a step has to lower the largest load; below are rounding errors."""
+"""The minimum share by which a step has to lower the largest load; less may be a rounding error."""
 
 
 class Change(NamedTuple):
-    """Tiles that are replaced.
+    """A replacement of tiles.
 
     Attributes:
-        gone: the tiles that there were.
-        come: those in their place, with their slots.
+        gone: the old tiles.
+        come: the new tiles in their place, with their slots.
     """
 
     gone: Sequence[CellBlock]
@@ -39,12 +39,12 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Tiling:
-    """Tiles, and what is known of them.
+    """Tiles, with their costs and loads.
 
     Attributes:
         owners: the tiles; changes.
         loads: float64 (slots,), the load of each slot; changes.
-        cost: the cost of cells, without those that are dealt by hash.
+        cost: the cost of cells, without cells that are dealt by hash.
         queries: how many queries touch each cell.
     """
 
@@ -58,7 +58,7 @@ class Tiling:
         return sorted(tile for tile, owner in self.owners.items() if owner == slot)
 
     def loads_after(self, change: Change) -> dict[int, float]:
-        """Return the loads of the slots that a change concerns."""
+        """Return the loads after a change of the slots that it concerns."""
         found: dict[int, float] = {}
         taken = [(self.owners[tile], -self.cost.total(tile)) for tile in change.gone]
         for slot, cost in taken + [(slot, self.cost.total(tile)) for tile, slot in change.come.items()]:
@@ -66,11 +66,11 @@ class Tiling:
         return found
 
     def dearest_after(self, change: Change) -> float:
-        """Return the largest load of the slots that a change concerns."""
+        """Return the largest load after a change of the slots that it concerns."""
         return max(self.loads_after(change).values())
 
     def best(self, changes: Iterable[Change]) -> Change | None:
-        """Return the change after which the dearest slot that it concerns costs least; None without any."""
+        """Return the change with the smallest largest load of its slots; None without any."""
         return min(changes, key=self.dearest_after, default=None)
 
     def apply(self, change: Change) -> None:
@@ -83,20 +83,20 @@ class Tiling:
 
 
 Step = Callable[[Tiling], Change | None]
-"""Returns a change that concerns the dearest slot; None if it knows none."""
+"""Returns a change of the most expensive slot; None if there is none."""
 
 
 def adjust(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
-    """Shift borders of the dearest slot's tiles until it is within the limit, or no shift helps."""
+    """Shift borders of the most expensive slot's tiles until it is within the limit, or no shift helps."""
     return repeated(_best_shift, table, load, limit)
 
 
 def repeated(step: Step, table: RoutingTable, load: Load, limit: float) -> RoutingTable:
-    """Take steps until the dearest slot is within the limit, or a step does not make it cheaper.
+    """Repeat a step until the most expensive slot is within the limit, or the step does not make it cheaper.
 
     Args:
         step: the step.
-        table: has leaves that are rectangles.
+        table: a table whose leaves are rectangles.
         load: the load.
         limit: the ratio of the largest load to the mean that suffices.
     """
@@ -113,12 +113,12 @@ def repeated(step: Step, table: RoutingTable, load: Load, limit: float) -> Routi
 
 
 def _best_shift(tiling: Tiling) -> Change | None:
-    """Return the shift from the dearest slot to a neighbour after which the dearer of them is cheapest."""
+    """Return the shift from the most expensive slot to a neighbour that minimizes their larger load."""
     return tiling.best(_shifts_from(tiling, int(tiling.loads.argmax())))
 
 
 def _shifts_from(tiling: Tiling, giver: int) -> Iterator[Change]:
-    """Yield the shifts from the tiles of a slot to those of slots that cost less."""
+    """Yield the shifts from the tiles of a slot to tiles of cheaper slots."""
     tiles = sorted(tiling.owners)
     boxes = np.array(tiles).reshape(-1, 4)
     loads = tiling.loads[[tiling.owners[tile] for tile in tiles]]
@@ -132,7 +132,7 @@ def _shifts_from(tiling: Tiling, giver: int) -> Iterator[Change]:
 
 
 def _flush(tile: CellBlock, boxes: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which boxes, (n, 4), have a side that is part of a side of a tile, up to an end of it."""
+    """Return a mask of boxes, (n, 4), with a side that is part of a tile's side and shares an end with it."""
     found = np.zeros(len(boxes), np.bool_)
     for (low, high, left, right), (first, last, near, far) in (
         (tile, boxes.T),
@@ -146,10 +146,10 @@ def _flush(tile: CellBlock, boxes: NDArray[np.int64]) -> NDArray[np.bool_]:
 def _shifts(
     cost: PrefixSums, giver: CellBlock, taker: CellBlock, apart: float
 ) -> Iterator[tuple[CellBlock, CellBlock]]:
-    """Yield what two rectangles become by shifts: horizontal or vertical, or of a corner.
+    """Yield the results of shifts between two rectangles: horizontal, vertical, or of a corner.
 
-    Where they have an entire side in common, the taker's slot, which costs `apart` more (less, if negative),
-    gets as much of both as evens out the slots.
+    If they share an entire side, the taker's slot, which costs `apart` more (less, if negative), gets the
+    part of their union that makes both slots equal.
     """
     around = united(giver, taker)
     if around is not None:
@@ -169,9 +169,9 @@ def _shifts(
 
 
 def _corner(giver: CellBlock, taker: CellBlock) -> tuple[CellBlock, CellBlock] | None:
-    """Return what two rectangles beside each other become if the rows of the second change hands.
+    """Return two adjacent rectangles after the rows of the second move from the first to the second.
 
-    The rows are part of the first one's, up or down to its end: both remain rectangles.
+    These rows must be part of the first one's, up to its upper or lower end, so that both remain rectangles.
     """
     beside = giver.right == taker.left or taker.right == giver.left
     if not beside or taker.low < giver.low or taker.high > giver.high or taker.height == giver.height:

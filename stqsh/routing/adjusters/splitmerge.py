@@ -1,4 +1,4 @@
-"""Split and merge: the dearest rectangle is cut, and two others become one (Tornado sections 4.2, 4.3)."""
+"""Split and merge: cut the most expensive rectangle, and merge two others (Tornado sections 4.2, 4.3)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from stqsh.routing.table import RoutingTable
 
 
 def adjust(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
-    """Split a rectangle of the dearest slot and merge two others until it is within the limit.
+    """Split a rectangle of the most expensive slot and merge two others until it is within the limit.
 
-    It ends as well where that does not help. Tornado keeps a spare slot for the part that is split off. Here
-    it goes to the slot that a merge frees at the same time.
+    It also stops when that does not help. Tornado keeps a spare slot for the part that is split off. Here
+    that part goes to the slot that a merge frees at the same time.
     """
     return repeated(_split_and_merge, table, load, limit)
 
 
 def _split_and_merge(tiling: Tiling) -> Change | None:
-    """Return the best cut of the dearest tile, with the cheapest merge of others if no slot is free."""
+    """Return the best cut of the most expensive tile, with the cheapest other merge if no slot is free."""
     dearest = int(tiling.loads.argmax())
     tile = max(tiling.of_slot(dearest), key=tiling.cost.total, default=None)
     cut = None if tile is None else tiling.cost.best_cut(tile)
@@ -38,9 +38,9 @@ def _split_and_merge(tiling: Tiling) -> Change | None:
 def _with_merges(
     tiling: Tiling, dearest: int, tile: CellBlock, kept: CellBlock, given: CellBlock
 ) -> Iterator[Change]:
-    """Yield the changes that cut a tile in two and give one part to a slot that a merge of others frees.
+    """Yield the changes that cut a tile in two and move one part to a slot that a merge of others frees.
 
-    The slot with fewer queries is freed: they have to move.
+    The slot with fewer queries is freed, because these have to move.
     """
     for one, other, around in tiles_in_line(sorted(tiling.owners)):
         freed, grown = sorted((one, other), key=tiling.queries.total)

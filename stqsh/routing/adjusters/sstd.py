@@ -1,4 +1,4 @@
-"""The adjusters of SSTD: whole leaves are dealt again (section 5.2), or split and merged first (5.3)."""
+"""The adjusters of SSTD: deal whole leaves again (section 5.2), or first split and merge them (5.3)."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ Leaves = dict[CellBlock, float]
 """The squares of a quadtree that are dealt to slots, with their costs."""
 
 _GROWTH = 2
-"""How many times as many leaves there may be afterwards, see `adjust`."""
+"""The maximum growth factor of the number of leaves, see `adjust`."""
 
 
 def adjust_two_slots(table: RoutingTable, load: Load, _: float) -> RoutingTable:
-    """Deal the leaves of the most and the least loaded slot again, between the two: SSTD's PM."""
+    """Deal the leaves of the most and the least loaded slot again between these two: SSTD's PM."""
     loads = slot_loads(table, load.cost)
     pair = np.array([loads.argmax(), loads.argmin()])
     return _exchanged(table, load, np.flatnonzero(np.isin(table.slot, pair)), pair)
 
 
 def adjust_all_slots(table: RoutingTable, load: Load, _: float) -> RoutingTable:
-    """Deal all leaves again, with as few queries as possible changing slots: SSTD's FM."""
+    """Deal all leaves again, moving as few queries as possible: SSTD's FM."""
     return _exchanged(table, load, np.flatnonzero(table.slot >= 0), np.arange(table.slots))
 
 
 def _exchanged(table: RoutingTable, load: Load, leaves: Integers, among: Integers) -> RoutingTable:
-    """Deal leaves, int64 (n,), among the slots that have them now, int64 (m,)."""
+    """Deal leaves, int64 (n,), among their current slots, int64 (m,)."""
     places = np.zeros(table.slots, np.int16)
     places[among] = np.arange(len(among))
     sets = karmarkar_karp(leaf_costs(table, load.cost)[leaves], len(among))
@@ -50,12 +50,12 @@ def _exchanged(table: RoutingTable, load: Load, leaves: Integers, among: Integer
 
 
 def adjust(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
-    """Split and merge leaves until they can be dealt evenly, and move as few queries as can be: SSTD's FG.
+    """Split and merge leaves until they can be dealt evenly, and move as few queries as possible: SSTD's FG.
 
-    SSTD deals all leaves again. Here the dearest slots give some away first, see `gifts`. Only where that
-    does not suffice all are dealt again, unless they are rectangles instead of squares. SSTD stops where a
-    merge would make a leaf that is dearer than all others. Here splits go on, up to a bound. A single cell
-    cannot be split, and leaves are not split by texts: those that are already remain, with the same lists.
+    SSTD deals all leaves again. Here the most expensive slots give some away first, see `gifts`. Only if that
+    does not suffice, all are dealt again, unless they are rectangles instead of squares. SSTD stops if a
+    merge would make a leaf more expensive than all others. Here splits continue, up to a bound. A single cell
+    cannot be split, and no further leaves are split by texts: existing ones remain, with the same lists.
     """
     given = give(table, load, limit)
     is_enough = slot_loads(given, load.cost).max() <= limit * float(load.cost.sum()) / table.slots
@@ -76,7 +76,7 @@ def adjust(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
 
 
 def _can_be_dealt(leaves: Sequence[float], slots: int, enough: float) -> bool:
-    """Return whether leaves of some costs can be dealt such that no slot costs more than enough."""
+    """Return whether leaves of given costs can be dealt so that no slot costs more than `enough`."""
     costs = np.array(leaves)
     if costs.max(initial=0.0) > enough:
         return False
@@ -84,7 +84,7 @@ def _can_be_dealt(leaves: Sequence[float], slots: int, enough: float) -> bool:
 
 
 def _split(leaves: Leaves, sums: PrefixSums) -> bool:
-    """Split the dearest leaf; return False if it is a single cell, or there is none."""
+    """Split the most expensive leaf; return False if it is a single cell, or there is none."""
     if not leaves:
         return False
     dearest = max(leaves, key=lambda leaf: (leaves[leaf], leaf))
@@ -96,7 +96,7 @@ def _split(leaves: Leaves, sums: PrefixSums) -> bool:
 
 
 def _merge(leaves: Leaves) -> None:
-    """Merge the four leaves that are cheapest together, unless they cost more than the dearest leaf."""
+    """Merge the four siblings with the lowest total cost, unless it exceeds that of the costliest leaf."""
     parents: dict[CellBlock, list[CellBlock]] = {}
     for leaf in leaves:
         parents.setdefault(parent_of(leaf), []).append(leaf)
@@ -115,9 +115,9 @@ def _merge(leaves: Leaves) -> None:
 
 
 def _dealt_again(table: RoutingTable, load: Load, leaves: Leaves) -> RoutingTable:
-    """Deal leaves to sets of equal cost, and give each set to the slot that has most of its queries.
+    """Deal leaves to sets of equal cost, and assign each set to the slot that has most of its queries.
 
-    So are children of leaves that are split by texts, unless they are dealt by hash.
+    Children of leaves that are split by texts are also dealt, unless they are dealt by hash.
     """
     squares, laid = along_the_curve(leaves, table.cells.side), table.laid
     costs, queries = (leaf_costs(table, values)[laid:] for values in (load.cost, load.queries))

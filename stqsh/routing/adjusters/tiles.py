@@ -1,6 +1,6 @@
-"""Tiles: leaves that are rectangles, as those of Tornado's A-Grid, and the slots that have them.
+"""Tiles: leaves that are rectangles, as in Tornado's A-Grid, and their slots.
 
-REPARTITION lays a tile for each slot. After gifts a slot may have several.
+REPARTITION makes one tile per slot. After gifts a slot may have several.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ Owners = dict[CellBlock, int]
 
 
 def owners_of(table: RoutingTable) -> Owners:
-    """Return the leaves of a table that have a slot; all have to be rectangles."""
+    """Return the leaves of a table that have a slot; all must be rectangles."""
     slots = table.slot[: table.laid].tolist()
     return {box: slot for box, slot in zip(boxes_of_leaves(table), slots, strict=True) if slot >= 0}
 
 
 def with_tiles(table: RoutingTable, owners: Owners) -> RoutingTable:
-    """Return a table with other tiles; cells that are dealt by hash stay so."""
+    """Return a table with other tiles; cells that are dealt by hash are unchanged."""
     tiles, hashed = sorted(owners), table.owners == HASHED
     slots = np.array([owners[tile] for tile in tiles])
     return table_of_rectangles(table.strategy, table.cells, table.slots, tiles, slots, hashed)
 
 
 def united(one: CellBlock, other: CellBlock) -> CellBlock | None:
-    """Return the rectangle of two that have an entire side in common, else None."""
+    """Return the union of two rectangles that share an entire side, else None."""
     around = CellBlock(
         min(one.low, other.low),
         max(one.high, other.high),
@@ -43,7 +43,7 @@ def united(one: CellBlock, other: CellBlock) -> CellBlock | None:
 
 
 def tiles_in_line(tiles: Iterable[CellBlock]) -> Iterator[tuple[CellBlock, CellBlock, CellBlock]]:
-    """Yield pairs of tiles that have an entire side in common, each once, and the rectangle of both."""
+    """Yield pairs of tiles that share an entire side, each once, and their union."""
     at = {(tile.low, tile.left): tile for tile in tiles}
     for tile in at.values():
         for corner in ((tile.high, tile.left), (tile.low, tile.right)):
@@ -53,7 +53,7 @@ def tiles_in_line(tiles: Iterable[CellBlock]) -> Iterator[tuple[CellBlock, CellB
 
 
 def united_where_one_slot_has_both(owners: Owners) -> Owners:
-    """Make one of each two tiles in line that one slot has, until there are none."""
+    """Merge pairs of tiles of one slot that share an entire side, until there are none."""
     owners, count = dict(owners), 0
     while count != len(owners):
         count = len(owners)
