@@ -1,4 +1,4 @@
-"""Attachments of tasks: the planner's process writes what is large once, and each worker reads it once."""
+"""Attachments of tasks: the planner writes large content once, and each worker process reads it once."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from stqsh.storage.blobs import Blobs
 T = TypeVar("T")
 
 LEAST = 64 << 10
-"""Content of more bytes is in a blob."""
+"""Content with more bytes than this is stored in a blob."""
 _FOLDER = "heads/"
 _MOST_KEPT = 2
-"""Attachments that a process keeps decoded."""
+"""How many decoded attachments a process keeps."""
 
 
 class AttachmentWriter:
-    """Makes the attachments of a planner's tasks.
+    """Creates the attachments of a planner's tasks.
 
-    Their blobs have names that no other planner gives, so that one which is late deletes none of another's.
+    The names of its blobs are unique to this planner, so a late planner cannot delete the blobs of another.
 
     Args:
         blobs: the session's blobs.
@@ -36,14 +36,14 @@ class AttachmentWriter:
         self._made: set[str] = set()
 
     def put(self, content: bytes, *, least: int = LEAST) -> Attachment:
-        """Return content as an attachment, which lasts until `keep` is called without it.
+        """Return content as an attachment, which stays valid until `keep` is called without it.
 
-        Content of more than `least` bytes is in a blob.
+        Content with more than `least` bytes is stored in a blob.
         """
         if len(content) <= least:
             return Attachment(content)
         if not self._count:
-            self._blobs.delete(self._blobs.names(_FOLDER))  # what an earlier planner has left
+            self._blobs.delete(self._blobs.names(_FOLDER))  # left by an earlier planner
         self._count += 1
         name = f"{self._folder}{self._count}"
         seal = self._blobs.put(name, [content])
@@ -51,7 +51,7 @@ class AttachmentWriter:
         return Attachment(b"", name, *seal)
 
     def keep(self, used: Collection[Attachment]) -> None:
-        """Delete all blobs but those that are used."""
+        """Delete all blobs except those of the given attachments."""
         gone = self._made - {one.name for one in used}
         self._blobs.delete(gone)
         self._made -= gone
@@ -61,7 +61,7 @@ def read_attachment(blobs: Blobs, attachment: Attachment) -> pa.Buffer:
     """Return the content of an attachment.
 
     Raises:
-        DamagedFileError: the blob is gone, or not what was written.
+        DamagedFileError: the blob is missing or differs from what was written.
     """
     if not attachment.name:
         return pa.py_buffer(attachment.content)
@@ -72,7 +72,7 @@ _kept: dict[tuple[Blobs, str], object] = {}
 
 
 def decoded_once(blobs: Blobs, attachment: Attachment, decode: Callable[[pa.Buffer], T]) -> T:
-    """Return an attachment decoded; the process keeps what was in a blob for its next tasks."""
+    """Return an attachment decoded; if it was in a blob, the process keeps the result for its next tasks."""
     if not attachment.name:
         return decode(read_attachment(blobs, attachment))
     found = _kept.pop((blobs, attachment.name), None)

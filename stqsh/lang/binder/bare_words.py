@@ -1,6 +1,7 @@
-"""Words that name no column, as people of other systems mean them: "truck" is a text, hour is HOUR(time).
+"""Read words that are no column as users of other systems mean them: "truck" is a text, hour is HOUR(time).
 
-The papers write their queries so. A statement is rewritten before it is bound; nothing else knows of it.
+The papers write their queries in this way. A statement is rewritten before it is bound, so no other module
+has to handle such words.
 """
 
 from __future__ import annotations
@@ -18,23 +19,23 @@ from stqsh.lang.printer.values import quoted
 from stqsh.spec.functions import PARTS
 
 _TIMES = PARTS | {"DATE"}
-"""The functions of a time whose name alone means that of the stream's time."""
+"""The functions of a time that apply to the stream's time if only their name is given."""
 _WORDS = re.compile(rf'"|\b(?:{"|".join(sorted(_TIMES))})\b(?!\s*\()', re.IGNORECASE)
 _KEPT_APART = ("span", "piece")
 _Part = TypeVar("_Part")
 
 
 class Reading(NamedTuple):
-    """A statement whose bare words are read, and what to tell of them."""
+    """A statement with its bare words interpreted, and notes about them for the user."""
 
     statement: Statement
     notes: tuple[str, ...] = ()
 
 
 def read_words(statement: Statement, catalogue: CatalogueView) -> Reading:
-    """Return a statement with texts and functions of the time in the place of words that name no column.
+    """Replace words that name no column by texts and by functions of the stream's time.
 
-    A SELECT over what the catalogue does not know stays as it is.
+    A SELECT over sources that the catalogue does not know is not changed.
     """
     select = statement if isinstance(statement, Select) else getattr(statement, "select", None)
     if not isinstance(select, Select) or not (statement.text == "" or _WORDS.search(statement.text)):
@@ -52,11 +53,11 @@ def read_words(statement: Statement, catalogue: CatalogueView) -> Reading:
 
 
 class _Names(NamedTuple):
-    """What names may stand for.
+    """The names that a column reference may have.
 
     Attributes:
-        columns: The columns of what FROM names, without regard to case.
-        outputs: The names that the select list gives.
+        columns: The columns of the sources in FROM, in lower case.
+        outputs: The names defined in the select list.
         time: The stream's time; None if it has none.
     """
 
@@ -66,7 +67,7 @@ class _Names(NamedTuple):
 
     @classmethod
     def of(cls, select: Select, catalogue: CatalogueView) -> _Names | None:
-        """Return the names of a SELECT; None if what it reads is not known."""
+        """Return the names of a SELECT; None if one of its sources is unknown."""
         found = [_columns(relation, catalogue) for relation in select.relations]
         if not found or any(one is None for one in found):
             return None
@@ -77,7 +78,7 @@ class _Names(NamedTuple):
 
 
 def _output(item: SelectItem) -> str | None:
-    """Return the name that an item gives to a column of the answer, unless it is that of a column."""
+    """Return the name that a select item defines, unless it is the name of a column."""
     node = item.expression
     return node.name.lower() if item.alias is None and isinstance(node, Call) else item.alias
 
@@ -98,7 +99,7 @@ def _time(relation: Relation, select: Select, catalogue: CatalogueView) -> Colum
 
 
 def _read(part: _Part, names: _Names, texts: dict[str, None]) -> _Part:
-    """Return a part of a statement with its bare words read, the same object if there are none."""
+    """Return a part of a statement with its bare words replaced; the same object if there are none."""
     if isinstance(part, Column):
         return _word(part, names, texts)  # type: ignore[return-value]
     if isinstance(part, SelectItem | OrderItem):
@@ -116,11 +117,11 @@ def _read(part: _Part, names: _Names, texts: dict[str, None]) -> _Part:
 
 
 def _listed(item: SelectItem | OrderItem, names: _Names, texts: dict[str, None]) -> SelectItem | OrderItem:
-    """Return a column of the select list or of ORDER BY: a text alone is none, but an unknown column."""
+    """Replace bare words in an item of the select list or ORDER BY, unless the item is only a quoted name."""
     node = item.expression
     if isinstance(node, Column) and node.quoted:
         return item
-    # The expression of an item is over records: it does not see the names that the list gives.
+    # A select item is evaluated on records, so it cannot use the names that the list defines.
     seen = names._replace(outputs=frozenset()) if isinstance(item, SelectItem) else names
     read = _read(node, seen, texts)
     return item if read is node else replace(item, expression=read)

@@ -1,7 +1,8 @@
-"""Read JSON lines, one object on each line.
+"""Read JSON lines: one object per line.
 
-Arrow reads whole blocks. Of a block that it refuses, it reads the lines that end as objects do, and others
-are read one by one: most damaged lines are cut off. If that fails as well, all lines are read one by one.
+Arrow reads whole blocks. If it rejects a block, it reads the lines that end like objects, and the other lines
+are read one by one, because most damaged lines are cut off. If that fails as well, all lines are read one by
+one.
 """
 
 from __future__ import annotations
@@ -33,22 +34,22 @@ from stqsh.sources.formats.time_formats import TimeFormat
 JsonObject: TypeAlias = Mapping[str, object]
 
 _PROBED_LINES = 100
-#: What a blank line may begin with.
+#: The bytes with which a blank line may begin.
 _BLANKS = np.frombuffer(b"\n\r \t", np.uint8)
 _LF = 10
-#: The number of forms of lines that are tried, and of lines of each.
+#: The most forms of lines that are tried, and the number of lines tried of each.
 _MOST_FORMS, _TRIED_LINES = 16, 32
-#: What an object ends with.
+#: The bytes with which an object ends.
 _ENDS = (b"}", b"}\r")
 CUT_OFF = "not JSON: unexpected end of data"
-"""Why a line that is cut off is no object."""
-#: What msgspec says of such a line, in a third of the time that orjson takes to say the same.
+"""The reason in the dead letter of a line that is cut off."""
+#: The message of msgspec for such a line, which takes it a third of the time that orjson needs.
 _TRUNCATED = "Input data was truncated"
-#: A line that is null: Arrow ends in a segmentation fault if it is the first, and takes others for objects.
+#: A line that is null: Arrow crashes if it is the first line, and otherwise reads it as an object.
 _NULL_FIRST, _NULL_LATER = re.compile(rb"\s*null"), b"\nnull"
 _INFINITE = re.compile(rb"NaN|Infinity|[0-9][eE]\+?[0-9]{3}")
 _MICROS = 1_000_000
-#: A whole number -0, which is 0 for Python.
+#: The integer -0, which Python reads as 0.
 _SIGNED_ZERO = re.compile(rb"-0[^0-9.eE]")
 _TYPES: dict[str, pa.DataType] = {
     "STRING": pa.string(),
@@ -61,7 +62,7 @@ _TYPES: dict[str, pa.DataType] = {
 
 
 def json_blocks(blocks: Iterable[TextBlock], layout: RecordSchema, origin: str) -> Iterator[RowBlock]:
-    """Read the blocks of a text of JSON lines; `origin` is where it is from.
+    """Read the blocks of a JSON lines text; `origin` names its source in errors.
 
     Raises:
         SourceError: no object has the key or the time.
@@ -74,7 +75,7 @@ def json_blocks(blocks: Iterable[TextBlock], layout: RecordSchema, origin: str) 
 
 
 def member_names(text: bytes, layout: RecordSchema, origin: str) -> list[str]:
-    """Find the declared columns' names in a file's first objects, by exact case first."""
+    """Return the declared columns' names as a file's first objects spell them, preferring exact case."""
     present: dict[str, None] = {}
     for found in _first_values(text):
         if isinstance(found, dict):
@@ -85,7 +86,7 @@ def member_names(text: bytes, layout: RecordSchema, origin: str) -> list[str]:
 
 
 def record_names(text: bytes, layout: RecordSchema) -> list[str] | None:
-    """Find the declared columns' names in the first object with the key and the time; None without one."""
+    """Return the declared columns' names in the first object with key and time; None if there is none."""
     for line in BytesIO(text):
         found, _ = load_object(line)
         names = _names_among(flat_members(found or {}), layout)
@@ -96,14 +97,14 @@ def record_names(text: bytes, layout: RecordSchema) -> list[str] | None:
 
 
 def _names_among(present: Iterable[str], layout: RecordSchema) -> list[str]:
-    """Return the declared columns' names as an object has them; one that is null may be left out of it."""
+    """Return the declared columns' names as an object spells them; a null column may be absent."""
     known = list(present)
     lower = {name.lower(): name for name in reversed(known)}
     return [name if name in known else lower.get(name.lower(), name) for name in layout.names]
 
 
 def flat_members(found: JsonObject, prefix: str = "") -> Iterator[str]:
-    """Yield the names of an object's members; those of an object within it follow it: `a`, `a.b`.
+    """Yield the names of an object's members; an inner object's members follow it: `a`, `a.b`.
 
     >>> list(flat_members({"a": {"b": 1}, "c": 2}))
     ['a', 'a.b', 'c']
@@ -115,7 +116,7 @@ def flat_members(found: JsonObject, prefix: str = "") -> Iterator[str]:
 
 
 def member(found: JsonObject, name: str) -> object:
-    """Return a member of an object, None without it; `a.b` is b of a, unless there is a member `a.b`.
+    """Return a member of an object, None if absent; `a.b` is member b of a, unless a member is named `a.b`.
 
     >>> member({"a": {"b": 1}}, "a.b"), member({"a.b": 2}, "a.b"), member({"a": 3}, "a.b")
     (1, 2, None)
@@ -132,7 +133,7 @@ def member(found: JsonObject, name: str) -> object:
 
 
 def json_block(text: TextBlock, names: Sequence[str], layout: RecordSchema) -> RowBlock:
-    """Read the objects of a block, line by line where Arrow refuses it or differs from JSON."""
+    """Read the objects of a block; line by line if Arrow rejects the block or would deviate from JSON."""
     columns = read_whole(text.text, names, layout, _count_lines(text.text))
     if columns is None:
         return _read_lines(text, names, layout)
@@ -142,7 +143,7 @@ def json_block(text: TextBlock, names: Sequence[str], layout: RecordSchema) -> R
 
 
 def read_whole(text: bytes, names: Sequence[str], layout: RecordSchema, lines: int) -> list[Array] | None:
-    """Read a block of `lines` lines with Arrow; return None where Arrow fails or may differ from JSON."""
+    """Read a block of `lines` lines with Arrow; None if Arrow fails or may deviate from JSON."""
     if not is_utf8(text) or text.startswith(BOM) or _NULL_FIRST.match(text):
         return None
     kinds = [
@@ -168,7 +169,7 @@ def read_whole(text: bytes, names: Sequence[str], layout: RecordSchema, lines: i
 
 
 def _schema(text: bytes, names: Sequence[str], kinds: Sequence[pa.DataType]) -> pa.Schema | None:
-    """Return the schema by which Arrow finds columns, `a.b` as b of a; None where that may be ambiguous."""
+    """Return the schema by which Arrow finds columns, with `a.b` as b of a; None if that may be ambiguous."""
     fields: dict[str, Any] = {}
     for name, kind in zip(names, kinds, strict=True):
         path = _path(text, name)
@@ -185,7 +186,7 @@ def _schema(text: bytes, names: Sequence[str], kinds: Sequence[pa.DataType]) -> 
 
 
 def _path(text: bytes, name: str) -> list[str] | None:
-    """Return the members that lead to a column in a text; None where one of them may have a dot in its name.
+    """Return the nested members that lead to a column; None if one of their names may contain a dot.
 
     >>> _path(b'{"a": {"b": 1}}', "a.b"), _path(b'{"a.b": 1}', "a.b")
     (['a', 'b'], ['a.b'])
@@ -206,7 +207,7 @@ def _struct(fields: pa.DataType | dict[str, Any]) -> pa.DataType:
 
 
 def _column(table: pa.Table, name: str) -> Array:
-    """Return a column of a table, or what is within a column of objects."""
+    """Return a column of a table, or a member of a column of objects."""
     if name in table.column_names:
         return table.column(name).combine_chunks()
     outer, *path = name.split(".")
@@ -217,17 +218,18 @@ def _column(table: pa.Table, name: str) -> Array:
 def alike_lines(
     text: bytes, lines: Sequence[bytes], layout: RecordSchema
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Divide lines that Arrow refuses as a whole: those that it reads together, and the others.
+    """Divide lines that Arrow rejects as a whole into those that it can read together, and the others.
 
-    Lines of one form are tried by a few of them, so a line that is wrong beyond its form may be among the
-    first; then the caller reads them one by one.
+    Lines are grouped by their form (see `line_signatures`), and a few lines of each form are tried. A line
+    that is wrong despite its form may therefore be in the first part; the caller then reads the lines one by
+    one.
 
     Args:
         text: the lines, joined.
-        lines: none of them blank.
+        lines: the lines, none of them blank.
 
     Returns:
-        Places of lines, int64, ascending.
+        The places of the lines in each part, int64, ascending.
     """
     forms, form, counts = np.unique(
         line_signatures(text, len(lines)), return_inverse=True, return_counts=True
@@ -245,12 +247,12 @@ def alike_lines(
 
 
 def _is_finite(column: Array) -> bool:
-    """Return whether a column has no NaN and infinity, which Arrow accepts but JSON does not."""
+    """Return whether a column contains neither NaN nor infinity, which Arrow accepts and JSON forbids."""
     return not pa.types.is_floating(column.type) or pc.all(pc.is_finite(column)).as_py() is not False
 
 
 def _time_type(text: bytes, name: str, times: TimeFormat) -> pa.DataType:
-    """Return whether times are numbers or text, by the first object that has one."""
+    """Return the Arrow type for times, numeric or text, according to the first object with a time."""
     for found in _first_values(text):
         value = member(found, name) if isinstance(found, dict) else None
         if value is not None:
@@ -260,12 +262,12 @@ def _time_type(text: bytes, name: str, times: TimeFormat) -> pa.DataType:
 
 
 def _are_exact(times: TimeFormat) -> bool:
-    """Return whether each digit of a number of time counts; else all of them are read as DOUBLE."""
+    """Return whether numeric times must be exact to the last digit; otherwise they are read as DOUBLE."""
     return bool(times.pattern) or times.per_second >= _MICROS
 
 
 def _first_values(text: bytes) -> Iterator[Any]:
-    """Yield what is in the first lines that are JSON; the text is not copied."""
+    """Yield the values of the first lines that are valid JSON, without copying the text."""
     for line in islice(BytesIO(text), _PROBED_LINES):
         with suppress(orjson.JSONDecodeError):
             yield orjson.loads(line)
@@ -297,12 +299,12 @@ def _locate(text: TextBlock, ordinals: NDArray[np.int64]) -> list[RowLocation]:
 
 
 def shown_line(line: bytes) -> str:
-    """Return the beginning of a line as a dead letter shows it."""
+    """Return the beginning of a line for its dead letter."""
     return line[: TEXT_LIMIT * 4].decode(errors="replace").strip()[:TEXT_LIMIT]
 
 
 class ReadLines(NamedTuple):
-    """Columns of the lines that are objects, with their places, int64 (n,), and the lines that are none."""
+    """The columns of the lines that are objects, with their places, int64 (n,), and the bad lines."""
 
     columns: list[Array]
     places: NDArray[np.int64]
@@ -310,7 +312,7 @@ class ReadLines(NamedTuple):
 
 
 def _read_lines(text: TextBlock, names: Sequence[str], layout: RecordSchema) -> RowBlock:
-    """Take out the lines that are no objects; the others are read by Arrow, or one by one where it fails."""
+    """Separate the lines that are not objects; Arrow reads the others, or they are read one by one."""
     lines, numbers = _lines(text.text)
     found = read_ended(TextValues.of(lines), names, layout) or _read_each(lines, names, layout)
     dead = tuple(
@@ -321,10 +323,10 @@ def _read_lines(text: TextBlock, names: Sequence[str], layout: RecordSchema) -> 
 
 
 def read_ended(lines: TextValues, names: Sequence[str], layout: RecordSchema) -> ReadLines | None:
-    """Read lines of which Arrow takes all that end as objects do, and the others are no objects.
+    """Read all lines that end like objects with Arrow, if the other lines turn out to be no objects.
 
     Returns:
-        None where that is not so, or all lines end as objects do.
+        None if Arrow or that condition fails, or if all or none of the lines end like objects.
     """
     is_ended = np.logical_or.reduce([lines.end_with(ending) for ending in _ENDS])
     ended = np.flatnonzero(is_ended)
@@ -359,7 +361,7 @@ def _read_each(lines: Sequence[bytes], names: Sequence[str], layout: RecordSchem
 def _loaded_each(
     lines: Sequence[bytes], places: Iterable[int]
 ) -> tuple[list[JsonObject], list[int], list[tuple[int, str]]]:
-    """Load lines at some places; return the objects, their places, and those of others with the reasons."""
+    """Decode the lines at some places; return the objects, their places, and the bad places with reasons."""
     objects: list[JsonObject] = []
     good: list[int] = []
     dead: list[tuple[int, str]] = []
@@ -374,7 +376,7 @@ def _loaded_each(
 
 
 def load_object(line: bytes) -> tuple[JsonObject | None, str]:
-    """Read a JSON object; return it, or None and the reason."""
+    """Decode a JSON object; return it, or None and the reason."""
     if line.startswith(b"{") and not line.endswith(_ENDS) and _is_cut_off(line):
         return None, CUT_OFF
     try:
@@ -400,19 +402,19 @@ def _is_cut_off(line: bytes) -> bool:
 
 
 def _with_infinite(line: bytes) -> Any:
-    """Return JSON whose NaN and infinities, which many programs write, are texts; None if it is none."""
+    """Decode JSON, turning the NaN and infinities that many programs write into texts; None if invalid."""
     if not _INFINITE.search(line):
         return None
     try:
         found = json.loads(line, parse_constant=str, parse_float=_finite_or_text)
-        orjson.dumps(found)  # the other module takes texts that are no Unicode
+        orjson.dumps(found)  # fails for invalid Unicode, which the other module accepts
     except (ValueError, TypeError, RecursionError):
         return None
     return found
 
 
 def _with_signs(found: JsonObject, line: bytes) -> JsonObject:
-    """Return an object whose zeros have the signs that they are written with, as Arrow reads them."""
+    """Return an object whose zeros keep their written signs, as Arrow reads them."""
     try:
         written = json.loads(line, parse_int=str)
     except RecursionError:
@@ -426,12 +428,12 @@ def _finite_or_text(number: str) -> float | str:
 
 
 def as_text(values: Iterable[object]) -> Array:
-    """Return JSON values as text for the parser of CSV files; numbers as JSON writes them."""
+    """Return JSON values as text for the CSV parser, with numbers in JSON notation."""
     return pa.array([_text(value) for value in values], pa.string())
 
 
 def _times_as_text(values: Iterable[object], times: TimeFormat) -> Array:
-    """Return times as text, whose numbers are those that `read_whole` would give."""
+    """Return times as text, with the same numbers that `read_whole` would return."""
     if _are_exact(times):
         return as_text(values)
     return as_text(repr(float(value)) if type(value) in (int, float) else value for value in values)  # type: ignore[arg-type]
