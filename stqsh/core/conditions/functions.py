@@ -1,8 +1,8 @@
-"""The evaluation of each function of `spec/functions.py`, over whole columns.
+"""Evaluators of the functions in `spec/functions.py`, over whole columns.
 
-Values are what expressions compute with: whole numbers and instants (µs) as int64, other numbers as float64,
-texts and truth values. A function of NULL is NULL unless the table says otherwise. What has no value is NULL,
-too: no function raises, since one record must not stop a stream.
+Values have the types that expressions compute with: int64 for whole numbers and instants (µs), float64 for
+other numbers, texts, and truth values. A function of NULL is NULL unless the table specifies otherwise. A
+result that does not exist is NULL, too: functions never raise, because one record must not stop a stream.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from stqsh.core.conditions.column_functions import DAY_US, Value, arithmetic, mo
 from stqsh.core.kernels.geometry.distance import distances_between
 from stqsh.core.kernels.jit import frozen
 
-pc: Any = pyarrow.compute  # its stubs take no Python values
+pc: Any = pyarrow.compute  # its stubs do not accept Python values
 
 Evaluator: TypeAlias = Callable[..., Value]
 
 _LEAST = np.iinfo(np.int64).min
 _SECOND_US = 1_000_000
 _EXACT = 2.0**52
-"""Doubles from here on have nothing after the point."""
+"""Doubles from here on have no fractional part."""
 _MOST_DIGITS = 18
-"""Powers of ten up to this one fit 64 bits."""
+"""Powers of ten up to this exponent fit in 64 bits."""
 _UNITS_US = {"second": _SECOND_US, "minute": 60 * _SECOND_US, "hour": 3600 * _SECOND_US, "day": DAY_US}
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _THURSDAY = 3
-"""How many days before 1 January 1970 the Monday of its week was."""
+"""The number of days from the Monday of its week to 1 January 1970."""
 
 
 def call_function(name: str, values: list[Value]) -> Value:
     """Return the values of a function; a scalar if all arguments are scalars.
 
     Raises:
-        KeyError: there is no such function.
+        KeyError: the function does not exist.
     """
     return _EVALUATORS[name](*values)
 
 
 def columns_of(values: list[Value]) -> tuple[list[pa.Array[Any]], bool]:
-    """Return values as columns of equal length, and whether all were scalars, which gives columns of one."""
+    """Return values as columns of equal length, and whether all are scalars, which become columns of one row."""
     lengths = {len(one) for one in values if not isinstance(one, pa.Scalar)}
     rows, repeat = lengths.pop() if lengths else 1, pa.repeat
     columns = [repeat(one, rows) if isinstance(one, pa.Scalar) else one for one in values]  # type: ignore[call-overload]
@@ -55,7 +55,7 @@ def columns_of(values: list[Value]) -> tuple[list[pa.Array[Any]], bool]:
 
 
 def whole_columns(function: Callable[..., pa.Array[Any]]) -> Evaluator:
-    """Return the evaluator of a function that takes and gives columns."""
+    """Return the evaluator of a function that accepts and returns columns."""
 
     def evaluated(*values: Value) -> Value:
         columns, is_constant = columns_of(list(values))
@@ -75,9 +75,9 @@ def alike(*values: Value) -> list[Value]:
 
 
 def _of_numbers(function: Callable[..., tuple[Array, Array | None]]) -> Evaluator:
-    """Return the evaluator of a function of numpy arrays, which gives values, and where they are NULL too.
+    """Return the evaluator of a function of numpy arrays that returns values and where they are NULL.
 
-    Where an argument is NULL the function sees 0, and its value is NULL.
+    Where an argument is NULL, the function receives 0, and the result is NULL.
     """
 
     def evaluated(*columns: pa.Array[Any]) -> pa.Array[Any]:
@@ -102,7 +102,7 @@ def _abs(value: Value) -> Value:
 
 
 def _rounding(function: Callable[[Array], Array]) -> Evaluator:
-    """Return the evaluator of a function that gives whole numbers; of whole numbers, these themselves."""
+    """Return the evaluator of a function that rounds doubles; whole numbers are returned unchanged."""
     of_doubles = _of_numbers(lambda values: (function(values) + 0.0, None))
     return lambda value: value if pa.types.is_integer(value.type) else of_doubles(value)
 
@@ -117,7 +117,7 @@ def _round(value: Value, digits: Value | None = None) -> Value:
 
 
 def _rounded(values: Array, digits: Array) -> tuple[Array, None]:
-    """Round doubles, halves away from 0; what has no such digit, or too many, stays as it is."""
+    """Round doubles, halves away from 0; values without such digits, or with too many, are unchanged."""
     power = 10.0 ** np.abs(digits)
     scaled = np.abs(np.where(digits < 0, values / power, values * power))
     below = np.floor(scaled)
@@ -129,7 +129,7 @@ def _rounded(values: Array, digits: Array) -> tuple[Array, None]:
 
 
 def _whole_rounded(values: Array, digits: Array) -> tuple[Array, Array]:
-    """Round whole numbers to tens, hundreds and so on; NULL where the result does not fit."""
+    """Round whole numbers to tens, hundreds and so on; NULL if the result does not fit."""
     places = np.clip(-digits, 0, _MOST_DIGITS)
     power = np.array(10, np.int64) ** places
     left = values % power
@@ -163,7 +163,7 @@ def _coalesce(*values: Value) -> Value:
 
 
 def _extreme(comparison: str) -> Evaluator:
-    """Return the evaluator of LEAST or GREATEST: of equal values, the first; NULLs do not count."""
+    """Return the evaluator of LEAST or GREATEST; it ignores NULLs and prefers the first of equals."""
 
     def better(one: Value, other: Value) -> Value:
         takes_other = pc.call_function(comparison, [other, one])
@@ -178,11 +178,11 @@ def _null_if(value: Value, other: Value) -> Value:
 
 
 def choose(conditions: list[Value], results: list[Value]) -> Value:
-    """Return the result of the first condition that is true, else the last result (CASE).
+    """Return the result of the first true condition, else the last result (CASE).
 
     Args:
         conditions: The conditions; NULL is not true.
-        results: A result for each of them, and one more, all of one type or numbers.
+        results: One result for each condition, and one more, all of one type or all numbers.
     """
     *results, chosen = alike(*results)
     for condition, result in zip(reversed(conditions), reversed(results), strict=True):

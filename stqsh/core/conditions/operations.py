@@ -1,4 +1,4 @@
-"""The evaluation of each node of an expression, as a function of context and node."""
+"""The evaluation of each type of expression node, as a function of context and node."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from stqsh.spec.expression import (
 Columns: TypeAlias = Mapping[str, "pa.Array[Any]"]
 
 DISTANCE = "distance"
-"""The column for DISTANCE that callers supply: float64, metres or units, null for none."""
+"""The column for DISTANCE that callers provide: float64, metres or units, null for none."""
 
 _LITERALS: dict[str, pa.DataType] = {
     "STRING": pa.string(),
@@ -79,7 +79,7 @@ _ARITHMETIC = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
 
 @dataclass(frozen=True, slots=True)
 class EvaluationContext:
-    """The columns, the instant, and the tables and areas for the evaluation of an expression."""
+    """The columns, the instant, and the tables and areas for evaluating an expression."""
 
     columns: Columns
     now: Value
@@ -93,7 +93,7 @@ class EvaluationContext:
         return self.known
 
     def column(self, name: str) -> Value:
-        """Return a column in the type that expressions use."""
+        """Return a column in the type that expressions compute with."""
         return _plain(self.columns[name])
 
     def value(self, expr: Expr) -> Value:
@@ -146,7 +146,7 @@ def _membership(context: EvaluationContext, expr: InExpr) -> Value:
 
 
 def _among(context: EvaluationContext, expr: AmongExpr) -> Value:
-    """Return IN with a separate list of constants for each row, as JSON; only templates use it."""
+    """Return IN with a separate JSON list of constants for each row; only templates use it."""
     lists = context.value(expr.constants)
     value, repeat = context.value(expr.operand), pa.repeat
     if isinstance(value, pa.Scalar):
@@ -251,7 +251,7 @@ def _call(function: str, left: Value, right: Value) -> Value:
 
 
 def _plain(column: pa.Array[Any]) -> Value:
-    """Return a column in the type that expressions use."""
+    """Return a column in the type that expressions compute with."""
     kind = column.type
     if pa.types.is_timestamp(kind):
         return column.view(pa.int64())
@@ -268,7 +268,7 @@ def _numbers(column: Value) -> Any:
 
 
 def _alike(left: Value, right: Value, as_double: bool = False) -> tuple[Value, Value]:
-    """Return both as float64 if one of them is, or if `as_double` requires it."""
+    """Return both values as float64 if either is float64 or `as_double` is set."""
     types = left.type, right.type
     if as_double or (pa.float64() in types and types[0] != types[1]):
         return left.cast(pa.float64(), safe=False), right.cast(pa.float64(), safe=False)

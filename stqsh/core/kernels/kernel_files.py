@@ -1,7 +1,7 @@
-"""Compiled kernels on disk: each is compiled by one process at a time, and checked when it is read.
+"""Compiled kernels on disk: one process at a time compiles each kernel, and each file is checked when read.
 
-Numba's own files give wrong code where two processes save two signatures of a kernel at the same moment, and
-end the program where a file is damaged.
+Numba's own files yield wrong code if two processes save two signatures of a kernel at the same moment, and
+they crash the program if a file is damaged.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from stqsh.fs import file_lock
 _DIGEST_BYTES = 16
 
 COMMON_CPU = "x86-64-v3"
-"""The kind of processor for which wheels bring compiled kernels: nearly all of the last ten years."""
+"""The processor type of the kernels in wheels: nearly all processors of the last ten years are of it."""
 
 _COMMON_FEATURES = ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 
 
 class CheckedFiles(IndexDataCacheFile):
-    """Numba's files of one kernel; each file of code also holds its own key and a checksum.
+    """Numba's files of one kernel; each file of code also contains its key and a checksum.
 
-    Whatever is damaged, half written or of another key counts as missing, and is compiled again.
+    A file that is damaged, incomplete or of another key counts as missing, and the kernel is compiled again.
     """
 
     def save(self, key: object, data: object) -> None:
@@ -40,7 +40,7 @@ class CheckedFiles(IndexDataCacheFile):
         super().save(key, (key, data))  # type: ignore[no-untyped-call]
 
     def load(self, key: object) -> object:
-        """Return the code of a key, or None where there is none that is whole."""
+        """Return the code of a key, or None if there is no intact file."""
         try:
             found = super().load(key)  # type: ignore[no-untyped-call]
         except Exception:  # a damaged file can raise anything; its code is compiled again
@@ -74,12 +74,12 @@ def runs_common_code() -> bool:
 
 
 class KernelCache(FunctionCache):
-    """What numba keeps of one kernel.
+    """The compiled code that numba stores for one kernel.
 
     Args:
         function: The kernel.
-        shipped: A folder like that of the cache, with code for `COMMON_CPU` that came with the package; it is
-            used where the cache itself has none.
+        shipped: A folder like that of the cache, with code for `COMMON_CPU` that came with the package. It is
+            used if the cache itself has no code.
     """
 
     def __init__(self, function: Callable[..., Any], shipped: Path | None) -> None:
@@ -94,7 +94,7 @@ class KernelCache(FunctionCache):
         self._is_held = False
 
     def load_overload(self, sig: object, target_context: Any) -> Any:
-        """Return the compiled code of a signature, or None where there is none."""
+        """Return the compiled code of a signature, or None if there is none."""
         found = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         if found is not None or self._shipped is None:
             return found
@@ -104,7 +104,7 @@ class KernelCache(FunctionCache):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other processes from compiling the kernel, unless the cache cannot be written to."""
+        """Prevent other processes from compiling the kernel, unless the cache is not writable."""
         if self._is_held:  # for another signature
             yield
             return
@@ -120,11 +120,11 @@ class KernelCache(FunctionCache):
 
 
 def compile_alone(dispatcher: Any, function: Callable[..., Any], shipped: Path | None) -> None:
-    """Let a dispatcher of numba keep its code on disk, and compile what no other process is compiling.
+    """Let a numba dispatcher store its code on disk, and compile only what no other process is compiling.
 
-    A process that needs a kernel which another one compiles waits for it, and loads it. Kernels do not call
-    each other in a circle, so the waiting always ends; a process that dies lets go of what it holds.
-    `shipped`: as for `KernelCache`.
+    A process that needs a kernel which another process is compiling waits for it, and then loads it. Kernels
+    do not call each other in a circle, so the waiting always ends. A process that dies releases its locks.
+    See `KernelCache` for `shipped`.
     """
     kept = KernelCache(function, shipped)
     compile_now = dispatcher.compile
@@ -132,7 +132,8 @@ def compile_alone(dispatcher: Any, function: Callable[..., Any], shipped: Path |
     def compile_once(signature: Any) -> Any:
         if signature in dispatcher.overloads:
             return dispatcher.overloads[signature].entry_point
-        # Numba's own lock first: a thread that waits for it must not hold a kernel that another thread needs.
+        # Acquire numba's lock first: a thread waiting for it must not hold a kernel that another thread
+        # needs.
         with global_compiler_lock, kept.held():
             return compile_now(signature)
 

@@ -1,4 +1,4 @@
-"""EXPLAIN ANALYZE of a snapshot: it is answered, and each operator's time and rows are noted."""
+"""EXPLAIN ANALYZE of a snapshot: answer it, and record the time and rows of each operator."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from stqsh.spec.region import Key, Place
 
 
 class OperatorRun(NamedTuple):
-    """What an operator did on all slots: its name, the rows that it read and left, and its time in seconds.
+    """An operator's work on all slots: its name, the rows that it read and returned, and its time, seconds.
 
-    The time of an operator that calls another one holds that of the other.
+    The time of an operator includes that of operators that it calls.
     """
 
     name: str
@@ -58,7 +58,7 @@ class AnalysedSelection(SnapshotSelection):
 
     @property
     def _stored(self) -> int:
-        """The objects that a scan looks at, also those that are not present."""
+        """The number of objects that a scan reads, including objects that are not present."""
         return len(self.present.stored.known)
 
     def everything(self) -> Array:
@@ -96,14 +96,14 @@ def analyse(
     empty: pa.RecordBatch,
     archived: Archived | None = None,
 ) -> tuple[OperatorRun, ...]:
-    """Answer a snapshot on the slots' states, and return what each operator did, the whole answer last.
+    """Answer a snapshot on the slots' states; return the runs of its operators, with the whole answer last.
 
     Args:
         states: the states.
         spec: the snapshot.
-        place: where the focal object of its region is, None while it is absent.
-        empty: the share of a slot without objects, for an answer that no slot has a share of.
-        archived: the shares of an archive, of a snapshot of the past.
+        place: The place of the focal object of the snapshot's region, None while it is absent.
+        empty: The share of a slot without objects, for an answer of which no slot has a share.
+        archived: The shares of an archive, for a snapshot of the past.
     """
     analysis = Analysis()
 

@@ -26,11 +26,11 @@ DTYPES: dict[str, npt.DTypeLike] = {
     "BOOLEAN": np.bool_,
     "TIMESTAMP": np.int64,
 }
-"""The dtype of each column type: strings are codes of the stream's dictionary, times µs."""
+"""The dtype of each column type: strings are codes of the stream's dictionary, times are µs."""
 
 
 class StoredColumn(NamedTuple):
-    """Values, (n,), and whether they are not null, bool (n,); a null's value is 0."""
+    """Values, (n,), and whether each is not null, bool (n,); the value of a null is 0."""
 
     values: Array
     valid: Array
@@ -73,7 +73,7 @@ def encode(column: pa.Array[Any], kind: str, pool: Interner) -> StoredColumn:
 
 
 def _codes(column: pa.Array[Any], pool: Interner) -> Array:
-    """Return the codes of texts; a column without any is looked up once."""
+    """Return the codes of texts; a column that is all NULL is looked up only once."""
     if 0 < column.null_count == len(column):
         return np.repeat(pool.intern(column[:1]), len(column))
     return pool.intern(column)
@@ -85,7 +85,7 @@ def decode(column: StoredColumn, kind: str, texts: pa.Array[Any] | None) -> pa.A
 
 
 def as_arrow(values: Array, nulls: Array | None, kind: str, texts: pa.Array[Any] | None) -> pa.Array[Any]:
-    """Convert values, of which those marked in `nulls` are null, as `decode` does."""
+    """Convert values like `decode`; those marked in `nulls` are null."""
     plain: Any = pa.array(values, mask=nulls)
     if kind == "STRING":
         assert texts is not None, "codes are those of texts"
@@ -95,10 +95,10 @@ def as_arrow(values: Array, nulls: Array | None, kind: str, texts: pa.Array[Any]
 
 
 def pick(stored: StoredColumn, rows: StoredColumn, versions: Array) -> StoredColumn:
-    """Return a column's values in some versions: of objects as stored, or of a batch's rows.
+    """Return a column's values in some versions: versions of stored objects or of a batch's rows.
 
-    `versions` is int32 (n,): v < len(stored) is the object v as stored, others are the row v - len(stored),
-    and -1 reads as null.
+    `versions` is int32 (n,): v < len(stored) is object v as stored, other values are row v - len(stored), and
+    -1 reads as null.
     """
     versions = frozen(versions)
     return StoredColumn(
