@@ -47,7 +47,7 @@ def call_function(name: str, values: list[Value]) -> Value:
 
 
 def columns_of(values: list[Value]) -> tuple[list[pa.Array[Any]], bool]:
-    """Return values as columns of equal length, and whether all are scalars, which become columns of one row."""
+    """Return values as columns of equal length, and whether all are scalars; scalars become one row."""
     lengths = {len(one) for one in values if not isinstance(one, pa.Scalar)}
     rows, repeat = lengths.pop() if lengths else 1, pa.repeat
     columns = [repeat(one, rows) if isinstance(one, pa.Scalar) else one for one in values]  # type: ignore[call-overload]

@@ -17,9 +17,9 @@ from stqsh.core.kernels.jit import Flag, Float, Int, kernel
 class QueryLoad(NamedTuple):
     """Objects in the extended regions of queries, (queries,) each.
 
-        held: The number of kept objects, int64.
-        shed: The number of dropped objects, int64.
-        least: The share of all these objects that must be kept, 0 .. 1, float64.
+    held: The number of kept objects, int64.
+    shed: The number of dropped objects, int64.
+    least: The share of all these objects that must be kept, 0 .. 1, float64.
     """
 
     held: Array

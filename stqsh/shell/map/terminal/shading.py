@@ -59,7 +59,7 @@ def cells_within(grid: DotGrid, rings: Rings, projection: MapProjection) -> Arra
     """
     # Scanline fill: in each row, a point is inside a ring if an odd number of the ring's edges cross the row
     # to its left. The half-open test `cuts` counts a corner on the row once. XOR of the rings makes holes.
-    # The cost is rows × corners.
+    # The cost is the number of rows times that of corners.
     wide, tall = DOTS[grid.braille]
     inside = np.zeros((grid.rows, grid.columns), np.bool_)
     middles = (np.arange(grid.columns) + 0.5) * wide
