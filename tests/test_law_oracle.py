@@ -119,7 +119,9 @@ def test_the_log_folds_to_the_answer() -> None:
             seen += state.step(n, commands, [r for s, r in example.records if s == n])
             held = oracle.fold(seen)
             for query_id, query in state.queries.items():
-                if not query.paused and not query.changed:
+                # The rows of merged answers wait after the answer is known, so readers hold others meanwhile.
+                waits = "dwell_us" in query.spec["options"] and query.spec["kind"] != "range"
+                if not query.paused and not query.changed and not waits:
                     keys = {state.key(name) for name in state.answer(query.spec, n)}
                     assert held.get(query_id, set()) == keys
                     members_compared += len(keys)

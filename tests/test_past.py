@@ -146,7 +146,7 @@ def check(session: Session, events: list[Event], where: str, holds: Holds, rng: 
     assert rows_of(session, text) == [(one.id,) for one in inside]
     if found:
         key = rng.choice(found).id
-        text = f"SELECT id FROM posts WHERE id = {key} AND {where};"
+        text = f"SELECT id FROM posts WHERE id = {key} AND ({where});"
         assert rows_of(session, text) == [(key,)]
 
 

@@ -158,11 +158,9 @@ def test_fewer_slots_by_hash_hold_all_that_later_queries_ask_for(folder: Path) -
 
 
 @pytest.mark.parametrize("how", ["auto", "greedy"])
-def test_an_uneven_stream_is_balanced_by_itself(
-    session: Session, how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(balancer, "LOOK_EVERY", 1 << 30)  # looks are the test's
+def test_an_uneven_stream_is_balanced_by_itself(session: Session, how: str) -> None:
     link = session.link
+    run(session, "SET balance.every = 1000000;")  # looks are the test's
     run(session, "RUN 10 STEPS; REPARTITION posts USING grid INTO 6 SLOTS; RUN 60 STEPS;")
     watching = Balancer(link.home, link.db, lambda: session_settings(link.db))
     run(session, f"SET balance = {how}; SET balance.above = 1.1;")
@@ -181,7 +179,6 @@ def test_an_uneven_stream_is_balanced_by_itself(
 def test_the_cheapest_strategy_takes_the_place_of_a_first_grid_that_stays_uneven(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(balancer, "LOOK_EVERY", 1 << 30)  # looks are the test's
     monkeypatch.setattr(initial_routing, "SIDE", 4)
     chance = random.Random(3)
     places = [(chance.uniform(0, 10), chance.uniform(0, 10)) for _ in range(1000)]
@@ -189,13 +186,14 @@ def test_the_cheapest_strategy_takes_the_place_of_a_first_grid_that_stays_uneven
     (tmp_path / "posts.csv").write_text("\n".join(["id,x,y,ts,body", *rows, ""]))
     with local_session(tmp_path / "home", 6, 100, published=True) as session:
         link = session.link
-        run(session, CREATE.format(folder=tmp_path) + "SET balance = auto;")
+        # Looks are the test's.
+        run(session, CREATE.format(folder=tmp_path) + "SET balance.every = 1000000; SET balance = auto;")
         # All queries are about one cell of the first grid, which no adjuster splits.
         query = "REGISTER QUERY q{} AS SELECT id FROM posts INSIDE (0, 0, 2, 2);"
         run(session, " ".join(query.format(number) for number in range(200)) + "RUN 60 STEPS;")
         assert float(str(routing(session)["max/mean"])) > 1.8
         watching = Balancer(link.home, link.db, lambda: session_settings(link.db))
-        for _ in range(balancer.LOOKS):
+        for _ in range(2):
             watching.look()
         [change] = stream_routes(link.db, 1)
         cheapest = str(routing(session)["cost by strategy"]).split(" ")[0]

@@ -23,6 +23,7 @@ from stqsh.lang.errors import NotSupportedError
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.stream_routes import read_table, stream_routes
 
+LOOKS = 2
 CREATE = POSTS.create
 SPATIAL = ["grid", "agrid", "quadtree", "qttree"]
 SQUARES = [(x + 0.2, y + 0.2, x + 0.8, y + 0.8) for x in range(9) for y in range(9)]
@@ -171,14 +172,16 @@ def test_a_second_change_before_the_first_is_in_force(folder: Path, session: Ses
         assert updates(session) == updates(plain)
 
 
-def test_after_a_manual_change_the_balancer_rests(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_manual_change_the_balancer_rests(session: Session) -> None:
     """Case 15."""
-    monkeypatch.setattr(balancer, "LOOK_EVERY", 1 << 30)
     link = session.link
-    run(session, f"{CENTRE} RUN 10 STEPS; SET balance = auto; SET balance.above = 1.01;")
+    run(
+        session,
+        f"SET balance.every = 1000000; SET balance.looks = {LOOKS}; {CENTRE} RUN 10 STEPS; SET balance = auto; SET balance.above = 1.01;",
+    )
     watching = Balancer(link.home, link.db, lambda: session_settings(link.db))
     run(session, "REPARTITION posts USING agrid INTO 6 SLOTS; RUN 60 STEPS;")
-    for _ in range(balancer.REST + balancer.LOOKS - 1):
+    for _ in range(balancer.REST + LOOKS - 1):
         watching.look()
         assert len(stream_routes(link.db, 1)) == 1
     for _ in range(3):
