@@ -175,10 +175,8 @@ def test_a_second_change_before_the_first_is_in_force(folder: Path, session: Ses
 def test_after_a_manual_change_the_balancer_rests(session: Session) -> None:
     """Case 15."""
     link = session.link
-    run(
-        session,
-        f"SET balance.every = 1000000; SET balance.looks = {LOOKS}; {CENTRE} RUN 10 STEPS; SET balance = auto; SET balance.above = 1.01;",
-    )
+    run(session, f"SET balance.every = 1000000; SET balance.looks = {LOOKS};")  # looks are the test's
+    run(session, f"{CENTRE} RUN 10 STEPS; SET balance = auto; SET balance.above = 1.01;")
     watching = Balancer(link.home, link.db, lambda: session_settings(link.db))
     run(session, "REPARTITION posts USING agrid INTO 6 SLOTS; RUN 60 STEPS;")
     for _ in range(balancer.REST + LOOKS - 1):

@@ -42,7 +42,9 @@ class Logged:
 def test_the_same_bytes_come_out_when_all_payloads_go_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mishaps: Container[int]
 ) -> None:
-    together = Together.of(sampled(script_cases((1_000_000,), EVERY | {"snapshots"}), CASES, seed=6))
+    together = Together.of(
+        sampled(script_cases((1_000_000,), EVERY | {"snapshots"}), CASES, seed=4)
+    )  # a case with updates
     file = together.write(tmp_path)
     text = file.read_text(encoding="utf-8")
     with local_session(tmp_path / "inline", SLOTS, 40) as session:
