@@ -102,6 +102,11 @@ def test_rows_change_as_time_passes(
 @share(12, least=10)
 @given(timely_cases(FEATURES["events"]), cuts, slots)
 def test_the_end_refreshes_them_once_more(case: Case, size: int | None, count: int) -> None:
+    # The end has a step of its own only where a query with SYNC lives.
+    _, command = case.commands[0]
+    form = command["query"]["aggregates"] | {"sync_us": 5 * case.clock.tick_us, "each_step": False}
+    synced = command | {"query": command["query"] | {"id": 901, "name": "synced", "aggregates": form}}
+    case = replace(case, commands=[(1, synced), *case.commands])
     assert updates(case, count, cut(case, size), ends=True) == run_refreshes(case, case.steps + 1)
 
 
