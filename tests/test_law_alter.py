@@ -48,7 +48,7 @@ def test_updates_are_the_oracles(
     has_the_oracles_updates(case, count, size, again)
 
 
-@share(4)
+@share(6)
 @pytest.mark.parametrize("name", ["circles", "nearest", "polygons", "events"])
 @given(st.data(), cuts, slots, restarts)
 def test_updates_of_queries_with_limit_are_the_oracles(
@@ -58,7 +58,7 @@ def test_updates_of_queries_with_limit_are_the_oracles(
     has_the_oracles_updates(case, count, size, again)
 
 
-@share(4)
+@share(6)
 @pytest.mark.parametrize("name", ["circles", "nearest", "polygons", "events"])
 @given(st.data(), cuts, slots, restarts)
 def test_updates_of_groups_are_the_oracles(
@@ -68,7 +68,7 @@ def test_updates_of_groups_are_the_oracles(
     assert updates(case, count, cut(case, size), again) == run_groups(case)
 
 
-@share(4)
+@share(6)
 @pytest.mark.parametrize("name", ["circles", "nearest", "events"])
 @given(st.data(), cuts, slots, restarts)
 def test_updates_of_refreshed_groups_are_the_oracles(

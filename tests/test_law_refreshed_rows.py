@@ -29,7 +29,7 @@ FEATURES = {
 REFRESHED = ("refreshed_first", "refreshed_nearest_first")
 
 
-@share(4)
+@share(6)
 @pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
 @given(st.data(), cuts, slots, restarts)
 def test_updates_are_the_oracles(
