@@ -67,7 +67,7 @@ from stqsh.storage.catalogue import (
     stream_by_id,
 )
 from stqsh.storage.control_log import ControlDb, append
-from stqsh.storage.progress import retry_stalled_streams, stream_statuses
+from stqsh.storage.progress import read_progress, retry_stalled_streams, stream_statuses
 from stqsh.storage.queries.forgotten import numbered_names
 from stqsh.storage.rows import QueryRow, StreamRow
 from stqsh.storage.sinks.sink_catalogue import find_alert, find_sink
@@ -132,7 +132,7 @@ def _past_remark(desk: StatementContext, spec: QuerySpec) -> str:
         return ""
     from stqsh.client.read.past import reaches_back  # numba
 
-    at_us = desk.link.progress().at_us()
+    at_us = read_progress(desk.link.db).at_us()
     if at_us is None or not reaches_back(spec, stream, at_us):
         return ""
     kept = format_duration(stream.keep_us)
