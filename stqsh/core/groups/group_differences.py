@@ -54,16 +54,16 @@ def group_differences(
     return Differences(all_totals, all_steps, together, all_value_steps, count, np.flatnonzero(old))
 
 
-def _read_totals(store: GroupStore, heard: list[pa.RecordBatch]) -> tuple[GroupTotals, Array]:
+def _read_totals(store: GroupStore, received: list[pa.RecordBatch]) -> tuple[GroupTotals, Array]:
     """Return the totals that slots sent, and their steps; a total is 0 where a slot has not sent it.
 
     Totals that equal `n` in all batches share its array.
     """
-    ends = np.cumsum([0, *(batch.num_rows for batch in heard)]).tolist()
+    ends = np.cumsum([0, *(batch.num_rows for batch in received)]).tolist()
     query, step, key = (np.empty(ends[-1], kind) for kind in (np.int64, np.int64, np.int32))
-    shared = set.intersection(*(set(same_totals(batch)) for batch in heard)) if heard else set[str]()
+    shared = set.intersection(*(set(same_totals(batch)) for batch in received)) if received else set[str]()
     totals: dict[str, Array] = {}
-    for batch, begin, end in zip(heard, ends[:-1], ends[1:], strict=True):
+    for batch, begin, end in zip(received, ends[:-1], ends[1:], strict=True):
         query[begin:end], step[begin:end] = batch["query"].to_numpy(), batch["step"].to_numpy()
         key[begin:end] = store.keys.numbers(batch["key"])
         columns: dict[str, Any] = {name: batch[name] for name in batch.schema.names if name not in _IDENTITY}
@@ -81,11 +81,11 @@ def _numbered(store: GroupStore, batch: pa.RecordBatch) -> pa.Table:
     return pa.Table.from_batches([batch.set_column(batch.schema.get_field_index("key"), "key", numbers)])
 
 
-def _read_values(store: GroupStore, heard: list[pa.RecordBatch]) -> tuple[GroupValues, Array]:
-    if not heard:
+def _read_values(store: GroupStore, received: list[pa.RecordBatch]) -> tuple[GroupValues, Array]:
+    if not received:
         whole, small = np.empty(0, np.int64), np.empty(0, np.int32)
         return GroupValues(whole, small, small, small, whole), whole
-    table = pa.concat_tables([_numbered(store, batch) for batch in heard])
+    table = pa.concat_tables([_numbered(store, batch) for batch in received])
     query, step, measure, count = (
         table.column(name).to_numpy() for name in ("query", "step", "measure", "n")
     )

@@ -234,9 +234,9 @@ class RefreshedFirstLogic(_RefreshedLogic):
             np.full(count, -1, np.int8),
             np.zeros(count, np.int64),
         )
-        told = FirstMembers(*map(np.concatenate, zip(found.where(new), withdrawn, strict=True)))
+        offered = FirstMembers(*map(np.concatenate, zip(found.where(new), withdrawn, strict=True)))
         objs = np.concatenate([obj[new], lost.obj])
-        codes = member_codes(batch, told.query, told.step, objs)
+        codes = member_codes(batch, offered.query, offered.step, objs)
         theirs = objects.numbers.objects_of(changes.version)
         turned = member_codes(batch, changes.query, changes.step, theirs)
         come = turned[changes.sign > 0]
@@ -248,7 +248,7 @@ class RefreshedFirstLogic(_RefreshedLogic):
             self.partials,
             lambda query, versions, steps: objects.are_too_old(versions, windows_us[query], steps),
         )
-        offers.offer(SteppedChanges(told, ranks.places, objs, is_member))
+        offers.offer(SteppedChanges(offered, ranks.places, objs, is_member))
         order = np.lexsort((found.op, found.step, obj, found.query))
         query, order_obj = found.query[order], obj[order]
         is_last = np.ones(len(order), np.bool_)

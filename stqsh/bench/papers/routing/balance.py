@@ -44,7 +44,7 @@ def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
             rows += _rows(scale, name, places, slots, is_measured=is_measured)
     notes = [
         f"{_QUERIES:,} squares of {_SIDE:.1%} side, where the records are. Tables are made by a sample of "
-        "records. Without floor: what an empty batch costs is subtracted, as it hides imbalance. Rows "
+        "records. Without floor: what an empty batch costs is subtracted, because it hides imbalance. Rows "
         "without measured figures are modelled."
     ]
     return [FigureResult("balance", "how evenly strategies spread load", COLUMNS, rows, _goals(rows), notes)]
