@@ -48,9 +48,11 @@ def create_regions(node: statements.CreateRegions) -> str:
 
 
 def register_queries(node: statements.RegisterQueries) -> str:
-    """Return `REGISTER QUERIES [FROM FILE 'glob'] [KEY column] … AS SELECT …`."""
+    """Return `REGISTER QUERIES [name] [FROM source] [KEY column] … AS SELECT …`."""
+    name = None if node.name is None else identifier(node.name.text)
     rows = None if node.source is None else source(node.source)
-    return joined(("REGISTER QUERIES", rows, _named("KEY", node.key), registered(node, select(node.select))))
+    rest = registered(node, select(node.select))
+    return joined(("REGISTER QUERIES", name, rows, _named("KEY", node.key), rest))
 
 
 def create_sink(node: statements.CreateSink) -> str:
