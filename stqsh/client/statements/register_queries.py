@@ -25,7 +25,6 @@ from stqsh.lang.ast.source import Span
 from stqsh.lang.ast.statements import (
     FileSource,
     InsertsSource,
-    KafkaSource,
     RegisterQueries,
     RegisterQuery,
     Select,
@@ -62,7 +61,7 @@ if TYPE_CHECKING:
 
 NAME_COLUMN = "name"
 """The column with the queries' names, if KEY names none."""
-SUPPORTED_SOURCES = (InsertsSource, KafkaSource)
+SUPPORTED_SOURCES = (InsertsSource,)
 """The sources of query streams."""
 TABLE_PREFIX = "query"
 """Without such a column, the queries of a table are called query_1, query_2, …."""
@@ -81,11 +80,7 @@ def register_queries(desk: StatementContext, statement: RegisterQueries) -> Iter
             raise BindError(
                 "REGISTER QUERIES takes its rows from files or from a live source",
                 statement.select.items[0].span,
-                expected=(
-                    "FROM FILE 'glob' before AS",
-                    "FROM INSERTS",
-                    "FROM KAFKA 'host:port' TOPIC 'topic'",
-                ),
+                expected=("FROM FILE 'glob' before AS", "FROM INSERTS"),
             )
         if statement.name is not None:
             raise BindError(
@@ -127,7 +122,7 @@ def query_stream(desk: StatementContext, statement: RegisterQueries) -> Message:
             hint="REGISTER QUERIES name FROM INSERTS AS SELECT …",
         )
     if not isinstance(source, SUPPORTED_SOURCES):
-        raise NotSupportedError("a query stream from a source other than INSERTS and KAFKA", source.span)
+        raise NotSupportedError("a query stream from a source other than INSERTS", source.span)
     check_free(name, desk.view)
     parameters = dict.fromkeys(parameters_in(statement.select), "STRING")
     if not parameters or DROP_COLUMN in parameters:
@@ -138,7 +133,8 @@ def query_stream(desk: StatementContext, statement: RegisterQueries) -> Message:
     spec = bind(statement, desk.view, inferred=[*({key: "STRING"} | parameters).items()]).spec
     check_kind(desk.link.db, spec.kind)
     template = _template(statement, spec)
-    columns = (*_wanted(statement, template, key).items(), (DROP_COLUMN, "BOOLEAN"))
+    kinds = _wanted(statement, template, key) | {DROP_COLUMN: "BOOLEAN"}
+    columns = [(column, kinds[column]) for column in dict.fromkeys((key, *template.parameters, DROP_COLUMN))]
     rows = StreamSpec(
         name=name.text,
         columns=tuple(starmap(ColumnSpec, columns)),

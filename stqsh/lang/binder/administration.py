@@ -312,7 +312,7 @@ def _drop_entry(found: Any) -> Dropped:
     if isinstance(found, QuerySpec):
         return QueryDropped(found.id, found.name, found.stream_id)
     entry = _DROPPED.get(type(found))
-    return found if entry is None else entry(found.id, found.name)  # type: ignore[no-any-return]
+    return found if entry is None else entry(found.id, found.name)
 
 
 _DROPPED: dict[type[Struct], Callable[[int, str], Dropped]] = {

@@ -13,7 +13,7 @@ import orjson
 from msgspec.structs import replace
 
 from stqsh.errors import StqshError
-from stqsh.lang.printer.values import identifier
+from stqsh.lang.printer.values import identifier, query_stream_name
 from stqsh.spec.log import QueryStreamDropped
 from stqsh.spec.query_stream import QueryStreamSpec
 from stqsh.storage.catalogue import query_by_id
@@ -147,7 +147,7 @@ def check_streams_unused(db: ControlDb, what: str, name: str, id_: int) -> None:
         if id_ in used:
             raise StqshError(
                 f"the query stream {stream.name} registers queries over {what} {name}",
-                hint=f"first DROP QUERIES {identifier(stream.name)};",
+                hint=f"first DROP QUERIES {query_stream_name(stream.name)};",
             )
 
 
