@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,16 +29,35 @@ CREATE = """CREATE MOVING STREAM taxis (oid STRING, lon DOUBLE, lat DOUBLE, ts T
   KEY oid LOCATION (lon, lat) TIME ts FROM INSERTS;
 REGISTER QUERIES watch FROM KAFKA '{address}' TOPIC '{topic}' {more}
   AS SELECT oid FROM taxis WHERE status = :s INSIDE CIRCLE(:x, 2, 100);"""
+ROWS = 600
 PROCESS = """
-import sys, time
+import os, random, signal, sys, time
 from pathlib import Path
-from stqsh.engine.ingest.query_intakes import QueryIntakes
+from stqsh.engine.ingest import query_intakes
+from stqsh.sources import query_rows
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
-home = SessionHome(Path(sys.argv[1]))
-QueryIntakes(home, ControlDb(home.path)).start()
+
+home, dice = SessionHome(Path(sys.argv[1])), random.Random(int(sys.argv[2]))
+note, apply, query_intakes._ROOM = query_rows.note_applied, query_intakes.apply_rows, 60
+
+def die_sometimes():
+    if dice.random() < 0.35:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def before_commit(*given, **named):
+    note(*given, **named)
+    die_sometimes()
+
+def after_commit(*given):
+    apply(*given)
+    die_sometimes()
+
+query_rows.note_applied, query_intakes.apply_rows = before_commit, after_commit
+query_intakes.QueryIntakes(home, ControlDb(home.path)).start()
 time.sleep(600)
 """
+"""Applies rows in small parts, and kills itself now and then before and after commits."""
 
 
 def row(name: str, s: str = "free", x: float = 0.0) -> tuple[bytes, bytes]:
@@ -57,6 +75,10 @@ def counts(session: Session) -> tuple[int, int]:
     stream = find_query_stream(session.link.db, "watch")
     assert stream is not None
     return stream.rows, stream.dead
+
+
+def is_done(session: Session) -> bool:
+    return counts(session)[0] >= ROWS
 
 
 def shown(session: Session, text: str) -> list[tuple[Any, ...]]:
@@ -128,32 +150,22 @@ def test_each_row_counts_once_whatever_is_killed(tmp_path: Path, broker: KafkaBr
         row(f"q{dice.randrange(300)}", dice.choice(["free", "busy"]), dice.randrange(3) / 2)
         if dice.random() < 0.9
         else (f"q{dice.randrange(300)}".encode(), None)
-        for _ in range(4000)
+        for _ in range(ROWS)
     ]
     made = CREATE.format(address=broker.address, topic=topic, more="")
     with session_without_engine(tmp_path / "killed") as killed, session_without_engine(tmp_path) as calm:
         execute(killed, made)
         execute(calm, made)
-        sender = threading.Thread(target=_slowly, args=(broker.address, topic, rows))
-        sender.start()
+        send(broker.address, topic, rows)
         deaths = 0
-        while counts(killed)[0] < len(rows):
-            with subprocess.Popen([sys.executable, "-c", PROCESS, str(killed.home.path)]) as process:
-                before = counts(killed)[0]
-                wait_until(lambda before=before: counts(killed)[0] > before)  # type: ignore[misc]
-                time.sleep(dice.random() / 2)
+        while not is_done(killed):
+            command = [sys.executable, "-c", PROCESS, str(killed.home.path), str(deaths)]
+            with subprocess.Popen(command) as process:
+                wait_until(lambda process=process: process.poll() is not None or is_done(killed))  # type: ignore[misc]
                 process.kill()
-                deaths += 1
-            assert deaths < 60
-        sender.join()
+            deaths += 1
         with intakes(calm):
-            wait_until(lambda: counts(calm)[0] == len(rows))
+            wait_until(lambda: is_done(calm))
         assert deaths > 2
-        assert counts(killed) == counts(calm) == (len(rows), 0)
+        assert counts(killed) == counts(calm) == (ROWS, 0)
         assert commands(read_log(killed.link.db)) == commands(read_log(calm.link.db))
-
-
-def _slowly(address: str, topic: str, rows: list[Any]) -> None:
-    for start in range(0, len(rows), 40):
-        send(address, topic, rows[start : start + 40])
-        time.sleep(0.1)
