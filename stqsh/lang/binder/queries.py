@@ -183,8 +183,6 @@ def _timed(spec: QuerySpec, place: Span) -> QuerySpec:
         spec = _refreshed(spec, FirstSpec((), MOST_MEMBERS))
     if spec.kind == NEAREST_FIRST.name and spec.first is not None:
         spec = _refreshed(spec, spec.first)
-    if spec.options.dwell_us and spec.kind == REFRESHED_NEAREST_FIRST.name:
-        raise NotSupportedError("changes of what depends on NOW, of the nearest, together with dwell", place)
     if spec.kind not in _BY_TIME or spec.first is None:
         raise NotSupportedError("changes of what depends on NOW, of the nearest neighbours", place)
     timed = tuple(one.value for one in spec.select if has_node(one.value, NowExpr))
