@@ -77,7 +77,7 @@ class MergingLogic(QueryLogic):
         return limits
 
     def syncs(self) -> Array:
-        """Return the SYNC of each query, µs, int64 (queries,); by default 0, because they follow every step."""
+        """Return the SYNC of each query, µs, int64 (queries,); by default 0, for following every step."""
         return np.zeros(len(self.queries), np.int64)
 
     def _hold(self, positions: Array) -> None:

@@ -322,7 +322,9 @@ def _lasting(rows: _Rows, terms: _Terms) -> tuple[KeyedChanges, Array]:
     # SYNC decides when they are due, so the kernel gets these steps instead of DWELL.
     due = np.where(is_patient, terms.due(query, step), step)
     unending = np.full(len(terms.dwell), NEVER)
-    lasted, due, waiting = find_lasting(toggles, due, unending, terms.bye, terms.timing._replace(base=1, tick=1))
+    lasted, due, waiting = find_lasting(
+        toggles, due, unending, terms.bye, terms.timing._replace(base=1, tick=1)
+    )
     order = np.argsort(due, kind="stable")
     turns = rows.as_changes(at[lasted[order]], due[order])
     version = np.where(turns.op > 0, _shown(rows, turns.key, turns.step, terms.timing.first), turns.version)
