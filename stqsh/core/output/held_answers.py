@@ -87,8 +87,8 @@ class _Terms(NamedTuple):
     def due(self, query: Array, steps: Array) -> Array:
         """Return the step in which changes of queries at steps have lasted, unless they are undone."""
         timing, sync = self.timing, self.sync[query]
-        refreshed = (timing.at(steps + 1) - 1) // np.maximum(sync, 1) * sync
-        since = np.maximum(timing.at(steps), np.where(sync > 0, refreshed, 0))
+        begun, last = timing.at(steps), timing.at(steps + 1) - 1
+        since = np.where(sync > 0, np.maximum(begun, last // np.maximum(sync, 1) * sync), begun)
         return self._looks(since + self.dwell[query], sync)
 
     def _looks(self, instants: Array, sync: Array) -> Array:
