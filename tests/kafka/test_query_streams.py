@@ -29,7 +29,7 @@ CREATE = """CREATE MOVING STREAM taxis (oid STRING, lon DOUBLE, lat DOUBLE, ts T
   KEY oid LOCATION (lon, lat) TIME ts FROM INSERTS;
 REGISTER QUERIES watch FROM KAFKA '{address}' TOPIC '{topic}' {more}
   AS SELECT oid FROM taxis WHERE status = :s INSIDE CIRCLE(:x, 2, 100);"""
-ROWS = 600
+ROWS = 240
 PROCESS = """
 import os, random, signal, sys, time
 from pathlib import Path
@@ -42,7 +42,7 @@ home, dice = SessionHome(Path(sys.argv[1])), random.Random(int(sys.argv[2]))
 note, apply, query_intakes._ROOM = query_rows.note_applied, query_intakes.apply_rows, 60
 
 def die_sometimes():
-    if dice.random() < 0.35:
+    if dice.random() < 0.3:
         os.kill(os.getpid(), signal.SIGKILL)
 
 def before_commit(*given, **named):
