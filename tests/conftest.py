@@ -15,11 +15,11 @@ pytest_plugins = ["support.kafka"]
 
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
 _USUAL = settings(deadline=None, suppress_health_check=_SLOW_IS_FINE)
-# What a developer waits for: each run draws other examples, and CI more of them.
+# What a developer waits for: each run draws other examples.
 settings.register_profile("quick", _USUAL, max_examples=25)
 settings.register_profile("thorough", _USUAL, max_examples=250)
 # CI says of a change what the change does: the same examples each time. `make hunt` looks for new ones.
-settings.register_profile("ci", _USUAL, max_examples=60, derandomize=True, database=None)
+settings.register_profile("ci", _USUAL, max_examples=25, derandomize=True, database=None)
 settings.load_profile(os.environ.get("STQSH_HYPOTHESIS", "quick"))
 
 # A run in the background ignores Ctrl-C, and so would the shells and engines that tests start and interrupt.

@@ -19,6 +19,8 @@ class TaskTiming(Struct, frozen=True):
         store_us: an operator's time to store its state.
         rebuilt: whether the state had to be rebuilt from its log.
         executor: the location of the executor with the slot's arrays; "" on one machine.
+        rows: on a cluster, the first row of each stream, by id, to which the slot's log refers after this
+            batch or before it.
     """
 
     at: Literal["plan", "source", "evaluate", "aggregate"] | str
@@ -29,6 +31,7 @@ class TaskTiming(Struct, frozen=True):
     store_us: int = 0
     rebuilt: bool = False
     executor: str = ""
+    rows: dict[int, int] = {}
 
 
 class SiftedRecords(Struct, frozen=True):

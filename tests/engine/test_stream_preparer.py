@@ -14,11 +14,12 @@ from support.specs import stream_spec
 
 from stqsh.client.connection import Connection
 from stqsh.engine.config import EngineTuning
-from stqsh.engine.ingest.stream_preparer import StreamPreparer, wanted_tick
+from stqsh.engine.ingest.stream_preparer import EndlessStreams, ReportedRows, StreamPreparer, wanted_tick
 from stqsh.errors import SourceError
 from stqsh.sources.replay_store.manifest import Manifest, Segment
-from stqsh.spec.stats import BatchStats
+from stqsh.spec.stats import BatchStats, TaskTiming
 from stqsh.spec.stream import StreamSpec
+from stqsh.storage.catalogue import live_streams
 from stqsh.storage.control_log import ControlDb, to_text
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import record_progress, retry_stalled_streams, stream_statuses
@@ -179,3 +180,38 @@ def test_an_endless_stream_is_extended_after_a_batch_and_once_there_is_room_agai
         until(lambda: made[-1] == 920)
     finally:
         preparer.stop()
+
+
+def test_rows_that_slots_report_are_known_once_all_have_reported() -> None:
+    reported = ReportedRows(slots=2)
+    assert reported.first() is None
+    reported.delivered([TaskTiming("source"), TaskTiming("evaluate", 0, executor="e0", rows={7: 300, 8: 5})])
+    assert reported.first() is None
+    reported.delivered([TaskTiming("evaluate", 1, executor="e1", rows={7: 200})])
+    assert reported.first() == {7: 200, 8: 5}
+    reported.delivered([TaskTiming("evaluate", 1, executor="e0"), TaskTiming("aggregate", 0, executor="e0")])
+    assert reported.first() == {7: 300, 8: 5}
+
+
+@pytest.mark.parametrize(("logged", "first"), [(None, 0), ({}, 900), ({1: 300}, 300), ({2: 300}, 900)])
+def test_rows_stay_that_a_repeated_batch_or_a_log_may_read(
+    control: ControlDb,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    logged: dict[int, int] | None,
+    first: int,
+) -> None:
+    needed: list[int] = []
+
+    def extend(spec: StreamSpec, directory: Path, until_tick: int, needed_row: int) -> Manifest:
+        needed.append(needed_row)
+        return MANIFEST
+
+    monkeypatch.setattr("stqsh.engine.ingest.stream_preparer.extend", extend)
+    streams = EndlessStreams(SessionHome(tmp_path), control, logged=lambda: logged)
+    streams.add(live_streams(control)[0], replace(MANIFEST, complete=False))
+    for batch, rows in ((1, 900), (2, 1800)):
+        record_progress(control, Progress(batch, 300 * batch, stats=BatchStats(rows={1: rows}, steps=1)))
+        streams.extend_all()
+    streams.extend(live_streams(control)[0], 10_000)
+    assert needed[-1] == first

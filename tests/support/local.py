@@ -91,6 +91,7 @@ class LocalEngine:
         while (end := self.reader.planner.latest(self.offset, wall_clock_us())) != self.offset:
             if self.number in self.mishaps:
                 self._batch(end)
+                self.reader.stop()
                 self.reader = self._new_reader()
             self._batch(end)
             self.offset, self.number = end, self.number + 1
@@ -99,6 +100,7 @@ class LocalEngine:
 
     def restart(self, *, arena: bool) -> None:
         """Lose what is not kept on disk; `arena`: what lies in shared memory, too."""
+        self.reader.stop()
         self.reader = self._new_reader()
         self._forget(arena=arena)
 
@@ -115,6 +117,7 @@ class LocalEngine:
     def leave(self) -> None:
         """Stop between two batches; what is kept in files stays."""
         self._forget(arena=False)
+        self.reader.stop()
         self.preparer._live.keep(set())
         self.control.close()
 

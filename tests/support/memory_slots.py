@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -13,6 +14,7 @@ import orjson
 from numpy.typing import NDArray
 
 from stqsh.core.state.slot_state import HeapAllocator
+from stqsh.engine.ingest.record_replay import first_rows
 from stqsh.engine.operators import local_operators, slot_task
 from stqsh.engine.state.file_store import SlotMeta
 from stqsh.spec.chunk import Chunk
@@ -92,6 +94,9 @@ class MemoryStore:
 
     def read_log(self) -> Iterator[list[Chunk]]:
         yield from self._log
+
+    def logged_rows(self) -> dict[int, int]:
+        return first_rows(chain(*self._before.log, *self._log))
 
 
 class MemoryArena(HeapAllocator):

@@ -14,17 +14,19 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from stqsh.checksums import DamagedFileError
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.ingest.intakes import Intakes
 from stqsh.engine.ingest.preparation import PreparationProcesses, PreparedRow, is_large, prepare_row
-from stqsh.engine.state.file_store import first_logged_rows
+from stqsh.engine.state.file_store import first_logged_rows, merge_least
 from stqsh.sources.replay_store.manifest import Manifest
 from stqsh.sources.replay_store.preparation import extend
 from stqsh.sources.table_files import CONTENT
+from stqsh.spec.stats import TaskTiming
 from stqsh.storage.blobs import Blobs
 from stqsh.storage.catalogue import dropped_streams, dropped_tables, live_streams, live_tables
 from stqsh.storage.control_log import ControlDb, last_seq
@@ -50,6 +52,43 @@ class _RepeatedProgress:
         return progress
 
 
+class ReportedRows:
+    """The rows of replay stores to which the slots' logs refer on a cluster, as the slots report them.
+
+    There, the heads of slots are in Spark's state, which only the slots' tasks can read. A report covers the
+    state before its batch as well, because the batch may be repeated. Until all slots have reported to this
+    engine, nothing is known.
+    """
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._rows: dict[tuple[str, int], dict[int, int]] = {}
+
+    def delivered(self, timings: Iterable[TaskTiming]) -> None:
+        """Take the reports of a delivered batch."""
+        reported = {(one.at, one.slot): one.rows for one in timings if one.executor}
+        self._rows = self._rows | reported
+
+    def first(self) -> dict[int, int] | None:
+        """Return the first row of each stream, by id, that any log needs; None if it is not known."""
+        rows = self._rows
+        if sum(at == "evaluate" for at, _ in rows) < self._slots:
+            return None
+        return merge_least(*rows.values())
+
+
+#: Returns the first row of each stream, by id, that any slot's log needs; None if that is not known.
+FirstRows = Callable[[], dict[int, int] | None]
+
+
+def _rows_in_heads(state: Path) -> dict[int, int] | None:
+    """Return the rows that the heads of the slots in a folder list; None if a head is damaged."""
+    try:
+        return first_logged_rows(state)
+    except DamagedFileError:
+        return None  # the slot itself will complain
+
+
 class DroppedStores:
     """The files of dropped streams and tables that have not been removed yet.
 
@@ -64,6 +103,7 @@ class DroppedStores:
         control: its control log.
         tuning: the tunables of the engine.
         blobs: where workers find the session's files, None if in the home.
+        logged: the rows that the slots' logs need; by default those that the heads in the home list.
     """
 
     def __init__(
@@ -72,8 +112,10 @@ class DroppedStores:
         control: ControlDb,
         tuning: EngineTuning = TUNING,
         blobs: Blobs | None = None,
+        logged: FirstRows | None = None,
     ) -> None:
         self._home, self._control, self._tuning = home, control, tuning
+        self._logged = logged or partial(_rows_in_heads, home.state)
         self._blobs = None if blobs is None or blobs.at_home else blobs
         self._left: list[StreamRow | TableRow] = []
         self._progress = _RepeatedProgress(control)
@@ -101,10 +143,9 @@ class DroppedStores:
             return
         self._looked = time.monotonic()
         self._progress.look()
-        try:
-            named = first_logged_rows(self._home.state)
-        except DamagedFileError:
-            return  # the slot itself will complain
+        named = self._logged()
+        if named is None:
+            return
         for dropped in [one for one in self._left if self._is_over(one) and one.id not in named]:
             if self._blobs is not None:
                 kind = "tables" if isinstance(dropped, TableRow) else "streams"
@@ -132,8 +173,15 @@ _DONE = ("ready", "endless", "failed", "live", "stalled")
 class EndlessStreams:
     """The endless streams, and how far each has been generated."""
 
-    def __init__(self, home: SessionHome, control: ControlDb, tuning: EngineTuning = TUNING) -> None:
+    def __init__(
+        self,
+        home: SessionHome,
+        control: ControlDb,
+        tuning: EngineTuning = TUNING,
+        logged: FirstRows | None = None,
+    ) -> None:
         self._home, self._control, self._tuning = home, control, tuning
+        self._logged = logged or partial(_rows_in_heads, home.state)
         self._streams: dict[int, tuple[StreamRow, Manifest]] = {}
         self._progress = _RepeatedProgress(control)
 
@@ -185,14 +233,10 @@ class EndlessStreams:
     def _needed_row(self, stream_id: int) -> int:
         """Return the first row that a repeated batch or a slot's log may still read.
 
-        Keep all rows while a slot's files do not list the rows that they need: the slot itself reports the
-        error.
+        Keep all rows while it is not known which rows the slots' logs need.
         """
-        taken = taken_rows(self._progress.before, stream_id)
-        try:
-            return min(taken, first_logged_rows(self._home.state).get(stream_id, taken))
-        except DamagedFileError:
-            return 0
+        taken, logged = taken_rows(self._progress.before, stream_id), self._logged()
+        return 0 if logged is None else min(taken, logged.get(stream_id, taken))
 
 
 class StreamPreparer:
@@ -203,6 +247,7 @@ class StreamPreparer:
         control: its control log.
         tuning: the tunables of the engine.
         blobs: where workers find the session's files, None if in the home.
+        logged: the rows that the slots' logs need; by default those that the heads in the home list.
     """
 
     def __init__(
@@ -211,11 +256,12 @@ class StreamPreparer:
         control: ControlDb,
         tuning: EngineTuning = TUNING,
         blobs: Blobs | None = None,
+        logged: FirstRows | None = None,
     ) -> None:
         self._home, self._control, self._tuning = home, control, tuning
-        self._endless = EndlessStreams(home, control, tuning)
+        self._endless = EndlessStreams(home, control, tuning, logged)
         self._live = Intakes(home)
-        self._dropped = DroppedStores(home, control, tuning, blobs)
+        self._dropped = DroppedStores(home, control, tuning, blobs, logged)
         self._processes = PreparationProcesses(home, control)
         self._stopped = threading.Event()
         self._seen = -1

@@ -48,6 +48,8 @@ from stqsh.storage.staging import remove_left
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from stqsh.spec.stats import TaskTiming
+
 log = logging.getLogger("stqsh.engine")
 
 #: The parts that an engine waits for before it reports that it is ready.
@@ -151,7 +153,7 @@ class Engine:
 
     def _serve(self, spark: SparkSession, settings: EngineSettings, control: ControlDb) -> None:
         from stqsh.engine.delivery.deliver import Delivery
-        from stqsh.engine.ingest.stream_preparer import StreamPreparer
+        from stqsh.engine.ingest.stream_preparer import ReportedRows, StreamPreparer
         from stqsh.engine.operators.located_snapshots import LocatedSnapshots, on_executors
         from stqsh.engine.operators.pipeline import payload_spool, start_query
         from stqsh.engine.state.attendance import forget_unplanned
@@ -168,18 +170,25 @@ class Engine:
         if lost := remove_lost_arenas():
             log.info("%d arenas of sessions that are gone were removed", lost)
         self._wake(spark, settings)
-        preparer = StreamPreparer(self._home, control, blobs=settings.blobs)
+        reported = ReportedRows(settings.slots)
+        logged = None if settings.local else reported.first
+        preparer = StreamPreparer(self._home, control, blobs=settings.blobs, logged=logged)
         preparer.start()
         self._heart.tell("starting", "starting the query")
         spool = payload_spool(settings)
         snapshots = LocatedSnapshots(self._home, settings.slots, on_executors(spark.sparkContext))
+
+        def on_timings(timings: list[TaskTiming]) -> None:
+            snapshots.delivered(timings)
+            reported.delivered(timings)
+
         delivery = Delivery(
             self._home,
             control,
             spool=spool,
             mirror=self._mirror(settings, control),
             on_first=lambda: self._came_up(FIRST_BATCH),
-            on_timings=None if settings.local else snapshots.delivered,
+            on_timings=None if settings.local else on_timings,
         )
         watchdog = Watchdog(LocalParts(lambda: _java_pid(spark) if settings.local else None))
 

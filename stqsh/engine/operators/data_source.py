@@ -168,6 +168,13 @@ class StqshReader(DataSourceStreamReader):
             self._control = ControlDb(self._home)
         return self._control
 
+    def stop(self) -> None:
+        """Close the control logs of this process; Spark calls this when the query ends."""
+        if self._control is not None:
+            self._control.close()
+        if self._planner is not None:
+            self._planner.close()
+
     def initialOffset(self) -> OffsetJson:
         """Return the offset before the first batch."""
         return json.loads(self.initial) if self.initial else Offset().to_json()

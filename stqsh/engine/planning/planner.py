@@ -118,6 +118,10 @@ class Planner:
         self._routes = PublishedRoutes(self._view.control, blobs)
         self._mirror = mirror_of(SessionHome(self.home), self._view.control, blobs)
 
+    def close(self) -> None:
+        """Close the session's control log."""
+        self._view.control.close()
+
     def latest(self, start: Offset, now_us: int) -> Offset:
         """Decide how far the batch after `start` goes; return `start` itself if there is no work.
 

@@ -27,8 +27,9 @@ by itself, together with the checksum of the previous file; the head has the las
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -120,6 +121,9 @@ class SlotStore(Protocol):
 
     def read_log(self) -> Iterator[list[Chunk]]:
         """Return the chunks of each batch since the snapshot, in order."""
+
+    def logged_rows(self) -> dict[int, int]:
+        """Return the first row of each stream, by id, to which the log refers before or after this batch."""
 
 
 class _State(msgspec.Struct, frozen=True, array_like=True):
@@ -271,7 +275,7 @@ class FileStore:
         """Write the chunks of version `version`, and return their size in bytes."""
         content = pack_chunks(chunks)
         waiting = (*self._state.waiting, content.to_pybytes()) if self._head.waiting_bytes else (content,)
-        rows = _merge_least(self._before.rows, first_rows(chunks))
+        rows = merge_least(self._before.rows, first_rows(chunks))
         self._state = msgspec.structs.replace(self._state, rows=rows, waiting=waiting)
         if sum(map(len, waiting)) >= self._head.waiting_bytes:
             self._write_log(version)
@@ -310,6 +314,10 @@ class FileStore:
         """
         for content in (*self._log_files(), *self._before.waiting):
             yield from unpack_logs(content)
+
+    def logged_rows(self) -> dict[int, int]:
+        """Return the first row of each stream, by id, to which the log refers before or after this batch."""
+        return merge_least(self._before.rows, self._state.rows)
 
     def _log_files(self) -> list[bytes | memoryview]:
         """Return the contents of the log's files, in order. Each holds the checksum of the previous one."""
@@ -364,11 +372,8 @@ def first_logged_rows(state: Path) -> dict[int, int]:
     Raises:
         DamagedFileError: a slot does not record the rows of its log.
     """
-    first: dict[int, int] = {}
-    for head in state.glob(f"*/{_HEAD}"):
-        for kept in _unpack_head(head.read_bytes(), str(head.relative_to(state.parent))):
-            first = _merge_least(first, kept.rows)
-    return first
+    heads = [(head.read_bytes(), str(head.relative_to(state.parent))) for head in state.glob(f"*/{_HEAD}")]
+    return merge_least(*(kept.rows for head in heads for kept in _unpack_head(*head)))
 
 
 def check_slot(blobs: Blobs, name: str, batch: int, after: int, *, content: bool) -> None:
@@ -434,5 +439,9 @@ def _unpack_head(content: bytes, file: str) -> list[_State]:
     return msgspec.json.decode(without_seal(content, file), type=list[_State])
 
 
-def _merge_least(one: dict[int, int], other: dict[int, int]) -> dict[int, int]:
-    return {key: min(some[key] for some in (one, other) if key in some) for key in one.keys() | other.keys()}
+def merge_least(*some: Mapping[int, int]) -> dict[int, int]:
+    """Return the least value of each key of some mappings."""
+    least: dict[int, int] = {}
+    for key, value in chain.from_iterable(one.items() for one in some):
+        least[key] = min(value, least.get(key, value))
+    return least

@@ -35,12 +35,18 @@ class Fold(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SlotTiming:
-    """The times of one slot's batch, in µs; `rebuilt`: whether the arena could not be used."""
+    """The times of one slot's batch, in µs.
+
+    Attributes:
+        rebuilt: whether the arena could not be used.
+        rows: the first row of each stream, by id, to which the log refers after this batch or before it.
+    """
 
     open_us: int
     fold_us: int
     store_us: int
     rebuilt: bool
+    rows: dict[int, int]
 
 
 @dataclass(slots=True)
@@ -119,7 +125,11 @@ class SlotRunner:
             _forget_some()
             stored = time.perf_counter_ns()
         costs = SlotTiming(
-            (opened - begun) // 1000, (folded - opened) // 1000, (stored - folded) // 1000, rebuilt
+            (opened - begun) // 1000,
+            (folded - opened) // 1000,
+            (stored - folded) // 1000,
+            rebuilt,
+            self._store.logged_rows(),
         )
         return sent, costs
 
