@@ -173,16 +173,15 @@ def _typed(raw: dict[str, Array], layout: RecordSchema) -> tuple[list[Array], li
     """
     found: dict[str, Array] = {}
     checks: list[RowCheck] = []
-    given = [column for column in layout.columns if column.name in raw]
     types = dict(layout.columns)
-    derived = {one.name: one for one in layout.derived}
-    for name in [*(column.name for column in given), *derived]:
-        if name in derived:
-            values, failed = compute_column(derived[name].value, types[name], found, layout)
+    derived = {one.name: one.value for one in layout.derived}
+    for name in [*(name for name in layout.names if name in raw), *derived]:
+        if name in raw:
+            values = raw[name]
+        else:
+            values, failed = compute_column(derived[name], types[name], found, layout)
             if failed:
                 checks.append(_failures(name, failed, len(values)))
-        else:
-            values = raw[name]
         cast = cast_numbers(values, types[name], layout.times)
         found[name] = cast.values if name in (layout.x, layout.y) else without_infinite(cast.values)
         if cast.bad is not None:
