@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import memory, oracle
 from support.budget import share
 from support.cases import Case
+from support.local import local_session
 from support.memory import memory_engine
+from support.running import run_script
 from support.strategies import cut, cuts, drawn_until, restarts, slots
 from support.strategies.refreshes import refreshed_rows
 
@@ -20,7 +24,7 @@ from stqsh.core.kinds.refreshed_first import RefreshedFirstLogic
 
 FEATURES = {
     "rectangles": frozenset[str](),
-    "circles": frozenset({"circles", "nearest", "expressions"}),
+    "circles": frozenset({"circles", "nearest", "expressions", "events"}),
     "polygons": frozenset({"polygons", "inside", "events"}),
     "texts": frozenset({"events", "text", "nearest"}),
     "joins": frozenset({"joins", "expressions", "text"}),
@@ -84,3 +88,23 @@ def test_cases_bring_updates_of_each_kind_and_reason() -> None:
     assert wanted <= seen(drawn)
     for case in [case for case in drawn if case.steps <= 200][:10]:
         assert oracle.run(case) == oracle.run(case, every_step=True)
+
+
+def test_distances_from_a_fixed_centre_are_those_of_the_snapshot(tmp_path: Path) -> None:
+    lines = [f"e{i},{10 + i / 1000},50,{i}" for i in range(12)]
+    (tmp_path / "posts.csv").write_text("id,lon,lat,ts\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    select = "SELECT id, DISTANCE AS far FROM posts INSIDE CIRCLE(10.003, 50, 300)"
+    script = f"""
+        CREATE EVENT STREAM posts FROM FILE '{tmp_path}/posts.csv' KEY id LOCATION (lon, lat) TIME ts;
+        REGISTER QUERY near AS {select} SYNC 2 s;
+        RUN;
+        {select};
+    """
+    with local_session(tmp_path / "home", slots=2) as session:
+        printed = [orjson.loads(line) for line in run_script(session, script).splitlines()]
+    sent, asked = (
+        {(one["row"]["id"], one["row"]["far"]) for one in printed if given in one}
+        for given in ("query", "statement")
+    )
+    assert sent == asked
+    assert len(sent) == 8

@@ -12,6 +12,7 @@ from stqsh.lang.binder.functions import is_function
 from stqsh.profile import Profile
 from stqsh.spec.expression import FunctionSpec
 from stqsh.spec.query import QuerySpec
+from stqsh.spec.query_stream import QueryStreamSpec
 from stqsh.spec.region import PolygonSpec
 from stqsh.spec.sink import SinkSpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
@@ -29,6 +30,7 @@ from stqsh.storage.catalogue import (
 )
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.layouts import IS_ALERT, LIVE
+from stqsh.storage.queries.query_streams import find_query_stream
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.sinks.sink_catalogue import find_alert, find_sink
 
@@ -36,6 +38,7 @@ _NAMES = {
     "stream": "SELECT name FROM streams WHERE dropped_seq IS NULL ORDER BY id",
     "table": "SELECT name FROM tables WHERE dropped_seq IS NULL ORDER BY id",
     "region": "SELECT name FROM areas WHERE dropped_seq IS NULL ORDER BY id",
+    "query stream": "SELECT name FROM query_streams WHERE dropped_seq IS NULL ORDER BY id",
     "sink": f"SELECT name FROM sinks WHERE NOT {IS_ALERT} AND dropped_seq IS NULL ORDER BY id",
     "alert": f"SELECT name FROM sinks WHERE {IS_ALERT} AND dropped_seq IS NULL ORDER BY id",
     "query": (
@@ -79,6 +82,11 @@ class SessionCatalogue:
         """Return the QuerySpec of a live query."""
         found = find_query(self._db, name)
         return found.spec if found and found.live else None
+
+    def query_stream(self, name: str) -> QueryStreamSpec | None:
+        """Return the QueryStreamSpec of a live query stream."""
+        found = find_query_stream(self._db, name)
+        return found.spec if found else None
 
     def view(self, name: str) -> ViewSpec | None:
         """Return the ViewSpec of a view."""

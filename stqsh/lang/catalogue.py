@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from stqsh.spec.expression import FunctionSpec
 from stqsh.spec.query import QuerySpec
+from stqsh.spec.query_stream import QueryStreamSpec
 from stqsh.spec.region import PolygonSpec
 from stqsh.spec.sink import SinkSpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
@@ -22,6 +23,9 @@ class CatalogueView(Protocol):
 
     def query(self, name: str) -> QuerySpec | None:
         """Return the spec of an active or paused query; None if there is none of that name."""
+
+    def query_stream(self, name: str) -> QueryStreamSpec | None:
+        """Return the spec of a query stream; None if there is none of that name."""
 
     def table(self, name: str) -> TableSpec | None:
         """Return the spec of a table; None if there is no table of that name."""
@@ -69,6 +73,7 @@ class Catalogue:
     views: Mapping[str, ViewSpec] = field(default_factory=dict)
     shapes: Mapping[tuple[str, str | None], tuple[PolygonSpec, ...]] = field(default_factory=dict)
     functions: Mapping[str, FunctionSpec] = field(default_factory=dict)
+    query_streams: Mapping[str, QueryStreamSpec] = field(default_factory=dict)
 
     def stream(self, name: str) -> StreamSpec | None:
         """Return the StreamSpec of a stream."""
@@ -77,6 +82,10 @@ class Catalogue:
     def query(self, name: str) -> QuerySpec | None:
         """Return the QuerySpec of a query."""
         return self.queries.get(name)
+
+    def query_stream(self, name: str) -> QueryStreamSpec | None:
+        """Return the QueryStreamSpec of a query stream."""
+        return self.query_streams.get(name)
 
     def table(self, name: str) -> TableSpec | None:
         """Return the TableSpec of a table."""
@@ -120,6 +129,7 @@ class Catalogue:
             "function": self.functions,
             "stream": self.streams,
             "query": self.queries,
+            "query stream": self.query_streams,
             "table": self.tables,
             "region": self.areas,
             "view": self.views,

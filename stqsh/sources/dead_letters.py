@@ -81,6 +81,11 @@ def write_live_letters(directory: Path, batch: int, lines: bytes) -> None:
         file.unlink()
 
 
+def remove_live_letters(directory: Path, batch: int) -> None:
+    """Remove the dead letters of a batch, if there are any."""
+    (directory / LIVE_LETTERS / f"{batch:012d}.jsonl").unlink(missing_ok=True)
+
+
 def read_dead_letters(directory: Path) -> Iterator[DeadLetter]:
     """Yield the dead letters of a store or table in order; none if nothing has been written yet."""
     for file in (directory / DEAD_LETTERS, *sorted((directory / LIVE_LETTERS).glob("*.jsonl"))):

@@ -12,6 +12,7 @@ from msgspec.json import Decoder
 
 from stqsh.errors import OtherVersionError
 from stqsh.spec.query import QuerySpec, SlotQuery, SnapshotSpec, read_spec
+from stqsh.spec.query_stream import QueryStreamSpec
 from stqsh.spec.region import Key, Place
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.spec.sink import SinkSpec
@@ -39,6 +40,10 @@ class AreaDropped(NamedEntry, frozen=True):
 
 class SinkDropped(NamedEntry, frozen=True):
     """DROP SINK."""
+
+
+class QueryStreamDropped(NamedEntry, frozen=True):
+    """DROP QUERIES of a query stream; the rows before it drop its queries."""
 
 
 class QueryChanged(Struct, frozen=True):
@@ -215,6 +220,8 @@ LogKind = Literal[
     "drop_area",
     "create_sink",
     "drop_sink",
+    "create_query_stream",
+    "drop_query_stream",
     "register",
     "register_alike",
     "drop",
@@ -240,6 +247,8 @@ LogEntry: TypeAlias = (
     | AreaDropped
     | SinkSpec
     | SinkDropped
+    | QueryStreamSpec
+    | QueryStreamDropped
     | QuerySpec
     | QueryBlock
     | QueryDropped
@@ -265,6 +274,8 @@ ENTRY_TYPES: dict[LogKind, Any] = {
     "drop_area": AreaDropped,
     "create_sink": SinkSpec,
     "drop_sink": SinkDropped,
+    "create_query_stream": QueryStreamSpec,
+    "drop_query_stream": QueryStreamDropped,
     "register": QuerySpec,
     "register_alike": QueryBlock,
     "drop": QueryDropped,

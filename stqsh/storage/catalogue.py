@@ -46,6 +46,7 @@ SELECT 'stream' FROM streams WHERE name = ?1 AND dropped_seq IS NULL
 UNION ALL SELECT 'query' FROM queries WHERE name = ?1 AND {LIVE}
 UNION ALL SELECT 'table' FROM tables WHERE name = ?1 AND dropped_seq IS NULL
 UNION ALL SELECT 'region' FROM areas WHERE name = ?1 AND dropped_seq IS NULL
+UNION ALL SELECT 'query stream' FROM query_streams WHERE name = ?1 AND dropped_seq IS NULL
 UNION ALL SELECT iif({IS_ALERT}, 'alert', 'sink') FROM sinks WHERE name = ?1 AND dropped_seq IS NULL
 LIMIT 1"""
 _OWN = "CASE WHEN spec <> '' THEN spec END"
@@ -111,8 +112,8 @@ live_areas, find_area = _areas.live, _areas.find
 def kind_named(db: ControlDb, name: str) -> str | None:
     """Return the kind of object that a name refers to.
 
-    It is "stream", "query", "table", "region" (also a set), "sink", "alert" or "view"; None if the name is
-    free.
+    It is "stream", "query", "query stream", "table", "region" (also a set), "sink", "alert" or "view"; None
+    if the name is free.
     """
     found = next((kind for (kind,) in db.query(_KINDS, name)), None)
     return "view" if found is None and name in known_views(db) else found

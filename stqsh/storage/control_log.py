@@ -24,6 +24,7 @@ from stqsh.errors import HomeError, OtherVersionError
 from stqsh.fs import force, is_durable
 from stqsh.spec.log import LogEntry, LogKind, decode_entry, kind_of
 from stqsh.spec.query import QuerySpec
+from stqsh.spec.query_stream import QueryStreamSpec
 from stqsh.spec.sink import SinkSpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.storage.layouts import SCHEMA_VERSION, bring_up
@@ -264,7 +265,7 @@ def append(control: ControlDb, entry: LogEntry, text: str = "", payload: bytes |
     at_us = control.clock()
     with control.transaction() as connection:
         [seq] = connection.execute(_NEXT).fetchone()
-        if isinstance(entry, StreamSpec | TableSpec | AreaSpec | SinkSpec | QuerySpec):
+        if isinstance(entry, StreamSpec | TableSpec | AreaSpec | SinkSpec | QuerySpec | QueryStreamSpec):
             entry = replace(entry, id=seq)
         connection.execute(
             "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)",

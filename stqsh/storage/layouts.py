@@ -92,6 +92,14 @@ _LAYOUT_14 = f"""
 DROP INDEX passing;
 CREATE INDEX passing ON log (kind, json_extract(spec, '$.id')) WHERE {PASSING};
 """
+_LAYOUT_15 = """
+CREATE TABLE query_streams (id INTEGER PRIMARY KEY, name TEXT NOT NULL, spec TEXT NOT NULL,
+  dropped_seq INTEGER, position TEXT NOT NULL DEFAULT '{}', parts INTEGER NOT NULL DEFAULT 0,
+  rows INTEGER NOT NULL DEFAULT 0, dead INTEGER NOT NULL DEFAULT 0);
+CREATE UNIQUE INDEX query_stream_names ON query_streams (name) WHERE dropped_seq IS NULL;
+CREATE TABLE streamed (query INTEGER PRIMARY KEY, stream INTEGER NOT NULL, content TEXT NOT NULL);
+CREATE INDEX streamed_by_stream ON streamed (stream);
+"""
 LAYOUTS = (
     _LAYOUT_1,
     _LAYOUT_2,
@@ -107,6 +115,7 @@ LAYOUTS = (
     _LAYOUT_12,
     _LAYOUT_13,
     _LAYOUT_14,
+    _LAYOUT_15,
 )
 """The SQL that each version adds to the one before; opening an older home applies what it lacks."""
 SCHEMA_VERSION = len(LAYOUTS)

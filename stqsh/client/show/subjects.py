@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec.structs import asdict
 
@@ -22,6 +22,7 @@ from stqsh.profile import Profile
 from stqsh.settings import KEYS, SettingValue, is_secret
 from stqsh.sources.dead_letters import read_dead_letters
 from stqsh.spec.expression import FunctionSpec
+from stqsh.spec.query_stream import DROP_COLUMN
 from stqsh.spec.stats import BatchStats, LiveState
 from stqsh.spec.stream import (
     DirectorySourceSpec,
@@ -44,9 +45,11 @@ from stqsh.storage.catalogue import (
     live_tables,
     queries_over_area,
     queries_over_table,
+    stream_by_id,
 )
 from stqsh.storage.engine_info import EngineInfo, is_alive, read_engine
 from stqsh.storage.progress import stream_statuses
+from stqsh.storage.queries.query_streams import QueryStreamRow, count_streamed, live_query_streams
 from stqsh.storage.rows import AreaRow, StreamRow, StreamStatus, TableRow
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.turns import rebuilt_slots
@@ -92,7 +95,7 @@ def show_status(link: Connection, profile: Profile) -> Iterator[Rows]:
         ("groups", _many_groups(link, profile)),
         ("shedding", shedding_text(progress.stats.memory) or _at_rest(link, profile)),
         *_load(progress.stats),
-        ("dead letters", sum(status.dead for status in _statuses(link))),
+        ("dead letters", sum(dead_count(row, stream_statuses(link.db)) for row, _ in letter_folders(link))),
         ("duplicates", sum(status.duplicates for status in _statuses(link))),
         ("settings", profile.name),
     ]
@@ -302,19 +305,63 @@ def show_routing(link: Connection, profile: Profile) -> Iterator[Rows]:
     yield from routing.show_routing(link, profile)
 
 
-def letter_folders(link: Connection) -> list[tuple[StreamRow | TableRow, Path]]:
-    """Return all streams and tables with the folders of their dead letters."""
-    made: list[tuple[StreamRow | TableRow, Path]] = []
+LetterRow: TypeAlias = StreamRow | TableRow | QueryStreamRow
+
+
+def letter_folders(link: Connection) -> list[tuple[LetterRow, Path]]:
+    """Return all streams, tables and query streams with the folders of their dead letters."""
+    made: list[tuple[LetterRow, Path]] = []
     made += ((stream, link.home.stream(stream.id)) for stream in live_streams(link.db))
     made += ((table, link.home.table(table.id)) for table in live_tables(link.db))
+    made += ((stream, link.home.stream(stream.id)) for stream in live_query_streams(link.db))
     return made
+
+
+def dead_count(row: LetterRow, statuses: Mapping[int, StreamStatus]) -> int:
+    """Return how many dead letters a stream, a table or a query stream has had."""
+    if isinstance(row, QueryStreamRow):
+        return row.dead
+    return statuses[row.id].dead if row.id in statuses else 0
+
+
+_QUERY_STREAM_COLUMNS = ("name", "stream", "source", "queries", "rows", "dead letters", "state")
+
+
+def show_query_streams(link: Connection, profile: Profile) -> Iterator[Rows]:
+    """Yield SHOW QUERY STREAMS: each with the queries that it has registered, and the rows it has read."""
+    del profile
+    rows = tuple(query_stream_values(link, stream) for stream in live_query_streams(link.db))
+    yield Rows("query streams", _QUERY_STREAM_COLUMNS, rows)
+
+
+def query_stream_values(link: Connection, stream: QueryStreamRow) -> tuple[Any, ...]:
+    """Return a query stream as a row of SHOW QUERY STREAMS."""
+    from stqsh.sources.live.line_spool import SPOOL  # pyarrow: only when needed
+    from stqsh.sources.live.protocol import read_problem
+
+    over = stream_by_id(link.db, stream.spec.stream_id).name
+    problem = read_problem(link.home.stream(stream.id) / SPOOL)
+    source = source_text(StreamRow(stream.id, stream.name, stream.spec.rows))
+    count = count_streamed(link.db, stream.id)
+    return (stream.name, over, source, count, stream.rows, stream.dead, problem or "ready")
+
+
+def describe_query_stream(link: Connection, stream: QueryStreamRow) -> Iterator[Rows]:
+    """Yield the columns of a query stream's rows, then its values of SHOW QUERY STREAMS and its SELECT."""
+    key = stream.spec.rows.key
+    parts = {key: "name of the query", DROP_COLUMN: "whether the row drops its query"}
+    columns = tuple((name, kind, parts.get(name)) for name, kind in stream.spec.rows.columns)
+    yield Rows(f"queries {stream.name}", ("column", "type", "part"), columns)
+    [(text,)] = link.db.query("SELECT text FROM log WHERE seq = ?", stream.id)
+    values = zip(_QUERY_STREAM_COLUMNS, query_stream_values(link, stream), strict=True)
+    yield Rows(f"queries {stream.name}", ("item", "value"), (*values, ("statement", text)))
 
 
 def show_dead_letters(link: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW DEAD LETTERS: how many records of streams and tables could not be read, and the last."""
     del profile
     statuses, made = stream_statuses(link.db), letter_folders(link)
-    counts = tuple((s.name, statuses[s.id].dead if s.id in statuses else 0) for s, _ in made)
+    counts = tuple((row.name, dead_count(row, statuses)) for row, _ in made)
     yield Rows("dead letters by stream", ("stream", "count"), counts)
     letters = tuple(letter for row, folder in made for letter in _dead_letters(row.name, folder))
     if letters:
@@ -347,6 +394,7 @@ SUBJECTS: dict[str, Subject] = {
     "STATUS": show_status,
     "STREAMS": show_streams,
     "QUERIES": show_queries,
+    "QUERY STREAMS": show_query_streams,
     "TABLES": show_tables,
     "REGIONS": show_regions,
     "VIEWS": show_text_views,

@@ -20,7 +20,7 @@ from stqsh.lang.syntax.parse import parse
 from stqsh.spec.measure import QueryMeasure
 from stqsh.spec.query import QueryOptions, join_texts
 from stqsh.spec.source_facts import extent_text, pace_text, records_text, set_aside_text, span_text
-from stqsh.spec.stream import FileSourceSpec
+from stqsh.spec.stream import FileSourceSpec, InsertsSourceSpec
 from stqsh.spec.view import ViewSpec
 from stqsh.storage.catalogue import (
     count_queries,
@@ -35,17 +35,20 @@ from stqsh.storage.catalogue import (
 )
 from stqsh.storage.layouts import PASSING
 from stqsh.storage.progress import stream_statuses
+from stqsh.storage.queries.query_streams import QueryStreamRow, live_query_streams, streamed_queries
 from stqsh.storage.rows import AreaRow, QueryRow, SinkRow, StreamRow, StreamStatus, TableRow
 from stqsh.storage.sinks.sink_catalogue import live_sinks
-from stqsh.units import format_duration, format_instant
+from stqsh.units import counted, format_duration, format_instant
 
 _DEFINITIONS = (
     "SELECT CASE WHEN kind = 'register_alike' THEN json_extract(spec, '$.first') ELSE seq END, seq, text"
     " FROM log WHERE kind IN ('create_stream', 'create_table', 'create_area', 'register', 'register_alike',"
-    " 'create_sink')"
+    " 'create_sink', 'create_query_stream')"
     " ORDER BY seq"
 )
 
+_ROWS = 1000
+"""How many rows of a query stream are in a statement of DUMP."""
 _ALTERED = f"SELECT DISTINCT json_extract(spec, '$.id') FROM log WHERE {PASSING} AND kind = 'alter_query'"
 
 
@@ -208,17 +211,21 @@ def dump(link: Connection) -> Script:
     """Return a script that recreates all settings, streams, tables, regions, queries and views."""
     live = {row.id for rows in (live_streams, live_tables, live_areas) for row in rows(link.db)}
     sinks = {sink.id: sink for sink in live_sinks(link.db)}
+    query_streams = {stream.id: stream for stream in live_query_streams(link.db)}
     queries = {row.id: row for row in live_queries(link.db) if row.owner is None}
+    streamed = {id_ for stream in query_streams for id_, _, _ in streamed_queries(link.db, stream)}
     altered = {id_ for (id_,) in link.db.query(_ALTERED)}
     lines = [*_last_settings(link), *_functions(link)]
     later: list[str] = []  # an altered query's new region may need a later definition
     for first, last, text in link.db.query(_DEFINITIONS):
         if last in sinks:
             later += _sink_creation(text, sinks[last], {row.name for row in queries.values()})
+        if last in query_streams:
+            later += [text, *_streamed(link, query_streams[last])]
         for id_ in range(first, last + 1):
             if id_ in live:
                 lines.append(text)
-            elif id_ in queries:
+            elif id_ in queries and id_ not in streamed:
                 said = _altered(text, queries[id_]) if text and id_ in altered else text
                 later.append(said or _registration(link, last, queries[id_]))
             if id_ in queries and queries[id_].state == "paused":
@@ -226,6 +233,17 @@ def dump(link: Connection) -> Script:
     lines += [*later, *_routings(link)]
     lines += (f"CREATE VIEW {_quoted(view.name)} AS {view.text};" for view in known_views(link.db).values())
     return Script("\n".join(lines) + "\n" if lines else "")
+
+
+def _streamed(link: Connection, stream: QueryStreamRow) -> Iterator[str]:
+    """Yield the rows of a query stream's queries, or a comment if their source has to bring them again."""
+    queries, name = streamed_queries(link.db, stream.id), _quoted(stream.name)
+    if not isinstance(stream.spec.rows.source, InsertsSourceSpec):
+        yield f"-- {counted(len(queries), 'row')} of {name} come from its source again"
+        return
+    for start in range(0, len(queries), _ROWS):
+        rows = ", ".join(content for _, _, content in queries[start : start + _ROWS])
+        yield f"INSERT INTO {name} VALUES {rows};"
 
 
 def describe_view(view: ViewSpec, columns: tuple[str, ...]) -> Iterator[Rows]:

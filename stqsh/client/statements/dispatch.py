@@ -24,7 +24,7 @@ from stqsh.client.results import Answer, Message, Outcome, Script, WaitNotice
 from stqsh.client.run import RunHandle
 from stqsh.client.show.activity import play_text
 from stqsh.client.show.sinks import describe_alert, describe_sink
-from stqsh.client.show.subjects import SUBJECTS, shown_like
+from stqsh.client.show.subjects import SUBJECTS, describe_query_stream, shown_like
 from stqsh.client.show.views import show_views
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.create import create_stream, create_table
@@ -69,6 +69,7 @@ from stqsh.storage.catalogue import (
 from stqsh.storage.control_log import ControlDb, append
 from stqsh.storage.progress import read_progress, retry_stalled_streams, stream_statuses
 from stqsh.storage.queries.forgotten import numbered_names
+from stqsh.storage.queries.query_streams import find_query_stream
 from stqsh.storage.rows import QueryRow, StreamRow
 from stqsh.storage.sinks.sink_catalogue import find_alert, find_sink
 from stqsh.units import format_duration
@@ -289,6 +290,8 @@ def describe(desk: StatementContext, statement: statements.Describe) -> Iterator
     kind, db = bind(statement, desk.view).spec.kind, desk.link.db
     if kind == "stream":
         yield from describe_stream(desk.link, _stream(desk, name))
+    elif kind == "query stream" and (queries := find_query_stream(db, name)) is not None:
+        yield from describe_query_stream(desk.link, queries)
     elif kind == "table" and (table := find_table(db, name)) is not None:
         yield from describe_table(desk.link, table)
     elif kind == "region" and (area := find_area(db, name)) is not None:

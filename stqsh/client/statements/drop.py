@@ -31,6 +31,13 @@ from stqsh.storage.catalogue import (
     live_tables,
 )
 from stqsh.storage.control_log import ControlDb
+from stqsh.storage.queries.query_streams import (
+    QueryStreamRow,
+    check_streams_unused,
+    count_streamed,
+    drop_query_stream,
+    find_query_stream,
+)
 from stqsh.storage.rows import AreaRow, LogRow, QueryRow, SinkRow
 from stqsh.storage.sinks.sink_catalogue import (
     drop_sink,
@@ -55,6 +62,8 @@ _LIVE: dict[str, Callable[[ControlDb], Iterable[str]]] = {
     "ALERT": lambda db: [one.name for one in live_alerts(db)],
 }
 """Returns all names of a kind."""
+_USED_AS = {"STREAM": "stream", "TABLE": "table", "REGION": "region", "REGIONS": "region"}
+"""What query streams may use, by the word of its DROP."""
 
 
 def drop(desk: StatementContext, statement: statements.Drop) -> Iterator[Outcome]:
@@ -66,6 +75,7 @@ def drop(desk: StatementContext, statement: statements.Drop) -> Iterator[Outcome
     bind(statement, desk.view)
     db, word = desk.link.db, statement.kind.lower()
     dropped: list[object] = []
+    remarks: list[str] = []
     names: list[str] = []
     missing: list[str] = []
     find, change = _DROPS[statement.kind]
@@ -77,6 +87,10 @@ def drop(desk: StatementContext, statement: statements.Drop) -> Iterator[Outcome
             if found is None:
                 missing.append(name.text)
                 continue
+            if statement.kind in _USED_AS:
+                check_streams_unused(db, _USED_AS[statement.kind], name.text, found.id)
+            if isinstance(found, QueryStreamRow):
+                remarks.append(_streamed_remark(count_streamed(db, found.id)))
             one = statements.Drop(_kind_of(found, statement.kind), (name,), statement.if_exists)
             try:
                 change(db, f"{to_sql(one)};", found)
@@ -89,9 +103,10 @@ def drop(desk: StatementContext, statement: statements.Drop) -> Iterator[Outcome
     for absent in missing:
         yield Message(f"there is no {word} {absent}")
     if names:
-        remarks = "".join(dict.fromkeys(_remark(desk, found) for found in dropped))
-        plural = word if len(names) == 1 or word == "regions" else statements.PLURALS[statement.kind].lower()
-        yield Message(f"{plural} {_listed(names)} dropped{remarks}")
+        remarks += [_remark(desk, found) for found in dropped]
+        is_as_typed = len(names) == 1 or word in ("regions", "queries")
+        plural = word if is_as_typed else statements.PLURALS[statement.kind].lower()
+        yield Message(f"{plural} {_listed(names)} dropped{''.join(dict.fromkeys(remarks))}")
     elif statement.like is not None:
         plural = statements.PLURALS[statement.kind].lower()
         yield Message(f"no {plural} are like {to_sql(statement).rpartition(' LIKE ')[2]}")
@@ -129,6 +144,13 @@ def _remark(desk: StatementContext, found: object) -> str:
     return f"; {', '.join(names)} {on} with the next query of this name" if names else ""
 
 
+def _streamed_remark(count: int) -> str:
+    """Return a remark on the queries that a query stream takes with it."""
+    if not count:
+        return ""
+    return "; its query is dropped with it" if count == 1 else f"; its {count:,} queries are dropped with it"
+
+
 def _find_live_query(db: ControlDb, name: str) -> QueryRow | None:
     query = find_query(db, name)
     return query if query is not None and query.live else None
@@ -144,6 +166,7 @@ _DROPS: dict[str, tuple[Callable[[ControlDb, str], Any], Callable[[ControlDb, st
     "REGION": (find_area, catalogue_writer.drop_area),
     "REGIONS": (find_area, catalogue_writer.drop_area),
     "QUERY": (_find_live_query, _drop_query),
+    "QUERIES": (find_query_stream, drop_query_stream),
     "SINK": (find_sink, drop_sink),
     "ALERT": (find_alert, drop_sink),
     "VIEW": (find_view, catalogue_writer.drop_view),

@@ -9,7 +9,7 @@ import orjson
 from msgspec.structs import asdict
 
 from stqsh.client.results import Message, Outcome
-from stqsh.client.show.subjects import letter_folders
+from stqsh.client.show.subjects import dead_count, letter_folders
 from stqsh.client.statements.context import StatementContext
 from stqsh.errors import StqshError
 from stqsh.fs import replacing
@@ -40,7 +40,7 @@ def export_letters(desk: StatementContext, statement: statements.ExportDeadLette
             for row, folder in letter_folders(desk.link):
                 if wanted.name not in (None, row.name):
                     continue
-                counted += statuses[row.id].dead if row.id in statuses else 0
+                counted += dead_count(row, statuses)
                 for letter in read_dead_letters(folder):
                     found = {"stream": row.name, **asdict(letter)}
                     lines.write(orjson.dumps(found, option=orjson.OPT_APPEND_NEWLINE))

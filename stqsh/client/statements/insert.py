@@ -25,11 +25,13 @@ from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.live.inserted_records import RecordAppender
 from stqsh.sources.live.line_spool import SPOOL
 from stqsh.sources.live.record_spool import SpoolSegment
+from stqsh.sources.query_rows import Applied, BadRowError, SourceRows, apply_rows
 from stqsh.spec.chunk import arrow_type
 from stqsh.spec.expression import Expr, LiteralExpr
 from stqsh.storage.catalogue import find_stream
 from stqsh.storage.control_log import wall_clock_us
 from stqsh.storage.disk_space import DiskFullError, is_full
+from stqsh.storage.queries.query_streams import find_query_stream
 from stqsh.storage.session_settings import session_settings
 
 _ONE_ROW = {"row": pa.array([0])}
@@ -44,10 +46,31 @@ def insert(desk: StatementContext, statement: statements.Insert) -> Iterator[Out
     bound: BoundInsert = bind(statement, desk.view).spec
     with locating(statement.piece):
         records = _records(bound, statement)
+        if bound.queries is not None:
+            yield Message(f"{_applied(desk, bound, records, statement).text()} by {bound.stream.name}")
+            return
     settings = session_settings(desk.link.db, desk.profile)
     put(desk.link, bound.stream.name, SpoolSegment.of(records, RecordSchema.of(bound.stream)), settings)
     count = len(bound.rows)
     yield Message(f"{'1 record' if count == 1 else f'{count:,} records'} inserted into {bound.stream.name}")
+
+
+def _applied(
+    desk: StatementContext, bound: BoundInsert, records: ParsedRecords, statement: statements.Insert
+) -> Applied:
+    """Apply rows of a query stream, all or none; raise `BindError` for a row that makes no valid query."""
+    stream = find_query_stream(desk.link.db, bound.stream.name)
+    if stream is None:
+        raise StqshError(f"there is no query stream {bound.stream.name}", hint="another shell has dropped it")
+    batch = SpoolSegment.of(records, RecordSchema.of(bound.stream)).records
+    try:
+        done = apply_rows(
+            desk.link.db, desk.link.home, stream, SourceRows.of(batch, "insert", []), strict=True
+        )
+    except BadRowError as bad:
+        raise BindError(bad.reason, statement.rows[bad.row].span) from bad
+    desk.link.wake()
+    return done
 
 
 def put(link: Connection, stream: str, segment: SpoolSegment, settings: Profile) -> None:

@@ -7,36 +7,49 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Raw
 from numpy.typing import NDArray
 
 from stqsh.client.results import BulkRegistration, Message, Outcome
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.dispatch import check_kind, window_remark
-from stqsh.client.statements.parameter_checks import RowChecks, reach_beyond
 from stqsh.client.statements.source_paths import pointing_at_source, with_absolute_files
 from stqsh.errors import StqshError
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.source import Span
-from stqsh.lang.ast.statements import FileSource, RegisterQueries, RegisterQuery, Select
+from stqsh.lang.ast.statements import (
+    FileSource,
+    InsertsSource,
+    RegisterQueries,
+    RegisterQuery,
+    Select,
+)
 from stqsh.lang.binder.bind import bind
+from stqsh.lang.binder.definitions.live_sources import LIVE_SOURCES
 from stqsh.lang.binder.definitions.streams import source_spec
-from stqsh.lang.binder.parameters import COLUMN_TYPES, Hole
+from stqsh.lang.binder.names import check_free
+from stqsh.lang.binder.parameters import COLUMN_TYPES, Hole, parameters_in
 from stqsh.lang.binder.regions import go_on, members_beyond
-from stqsh.lang.errors import BindError, locating, near
+from stqsh.lang.errors import BindError, NotSupportedError, locating, near
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.syntax.parse import parse
 from stqsh.sources.fed_records import as_table
 from stqsh.sources.inference import infer
+from stqsh.sources.live.registry import check_format
+from stqsh.sources.parameter_checks import RowChecks, reach_beyond
 from stqsh.sources.parameter_rows import read_parameters, table_columns, table_parameters
 from stqsh.sources.recognition import recognize_dialect
-from stqsh.spec.stream import FileSourceSpec
+from stqsh.spec.query_stream import DROP_COLUMN, QueryStreamSpec
+from stqsh.spec.stream import ColumnSpec, FileSourceSpec, StreamSpec
 from stqsh.storage.catalogue import stream_by_id
 from stqsh.storage.catalogue_writer import Registered, register
 from stqsh.storage.queries.bulk_register import register_rows
+from stqsh.storage.queries.query_streams import create_query_stream
 from stqsh.storage.queries.query_templates import QueryTemplate, TemplateRows
 
 if TYPE_CHECKING:
@@ -48,6 +61,8 @@ if TYPE_CHECKING:
 
 NAME_COLUMN = "name"
 """The column with the queries' names, if KEY names none."""
+SUPPORTED_SOURCES = (InsertsSource,)
+"""The sources of query streams."""
 TABLE_PREFIX = "query"
 """Without such a column, the queries of a table are called query_1, query_2, …."""
 _KEY_TYPES = ("STRING", "BIGINT", "INT")
@@ -56,13 +71,22 @@ Blocks = Callable[[Mapping[str, str]], Iterator["ParameterBlock"]]
 
 
 def register_queries(desk: StatementContext, statement: RegisterQueries) -> Iterator[Outcome]:
-    """Register a query for each row of the files that a REGISTER QUERIES names."""
-    if not isinstance(statement.source, FileSource):
-        with locating(statement.piece):
+    """Register a query for each row of the files that a REGISTER QUERIES names, or make a query stream."""
+    with locating(statement.piece):
+        if isinstance(statement.source, LIVE_SOURCES):
+            yield query_stream(desk, statement)
+            return
+        if not isinstance(statement.source, FileSource):
             raise BindError(
-                "REGISTER QUERIES takes its rows from files",
+                "REGISTER QUERIES takes its rows from files or from a live source",
                 statement.select.items[0].span,
-                expected=("FROM FILE 'glob' before AS",),
+                expected=("FROM FILE 'glob' before AS", "FROM INSERTS"),
+            )
+        if statement.name is not None:
+            raise BindError(
+                "queries from a file need no name of their own",
+                statement.name.span,
+                hint="KEY column names the column with their names",
             )
     shown = statement.source.glob
     with pointing_at_source(statement):
@@ -80,6 +104,64 @@ def register_queries(desk: StatementContext, statement: RegisterQueries) -> Iter
 
         done = _registered(desk, statement, columns, blocks)
     yield Message(done.text(shown))
+
+
+def query_stream(desk: StatementContext, statement: RegisterQueries) -> Message:
+    """Make a query stream: from now on the rows of a live source register, replace and drop queries.
+
+    Raises:
+        BindError: it has no name, or the template has no parameter or takes their types from nowhere.
+        NotSupportedError: its source is not supported yet.
+    """
+    source, name = statement.source, statement.name
+    assert source is not None, "it has a live source"
+    if name is None:
+        raise BindError(
+            "a query stream needs a name",
+            Span(0, len("REGISTER QUERIES")),
+            hint="REGISTER QUERIES name FROM INSERTS AS SELECT …",
+        )
+    if not isinstance(source, SUPPORTED_SOURCES):
+        raise NotSupportedError("a query stream from a source other than INSERTS", source.span)
+    check_free(name, desk.view)
+    parameters = dict.fromkeys(parameters_in(statement.select), "STRING")
+    if not parameters or DROP_COLUMN in parameters:
+        what = "has no parameter" if not parameters else f"has a parameter {DROP_COLUMN}"
+        hint = f":column stands for a value of each row; {DROP_COLUMN} says that a row drops its query"
+        raise BindError(f"the SELECT of a query stream {what}", statement.select.items[0].span, hint=hint)
+    key = NAME_COLUMN if statement.key is None else statement.key.text
+    spec = bind(statement, desk.view, inferred=[*({key: "STRING"} | parameters).items()]).spec
+    check_kind(desk.link.db, spec.kind)
+    template = _template(statement, spec)
+    kinds = _wanted(statement, template, key) | {DROP_COLUMN: "BOOLEAN"}
+    columns = [(column, kinds[column]) for column in dict.fromkeys((key, *template.parameters, DROP_COLUMN))]
+    rows = StreamSpec(
+        name=name.text,
+        columns=tuple(starmap(ColumnSpec, columns)),
+        key=key,
+        x="",
+        y="",
+        time="",
+        source=source_spec(source),
+    )
+    check_format(rows)
+    members = members_beyond(spec, desk.view)
+    made = create_query_stream(
+        desk.link.db,
+        f"{to_sql(statement)};",
+        QueryStreamSpec(
+            rows=rows,
+            stream_id=spec.stream_id,
+            template=Raw(template.to_json(members=True).encode()),
+            beyond=tuple(tuple(sorted(members.get(hole, ()))) for _, hole in template.holes),
+            areas=spec.areas,
+            tables=tuple(join.table_id for join in spec.joins),
+        ),
+    )
+    desk.link.wake()
+    listed = ", ".join(column for column, _ in columns)
+    begun = f"queries {made.name} are registered by rows of {listed}"
+    return Message("; ".join(filter(None, (begun, window_remark(desk, spec)))))
 
 
 def register_many(desk: StatementContext, template: str, table: Any) -> BulkRegistration:
@@ -121,7 +203,7 @@ def _registered(
         for rows, places in checks.good_rows(block):
             checks.names_in_use(block, rows, places, _register(desk, template, rows, members))
         desk.link.wake()
-    done = checks.result()
+    done = BulkRegistration(checks.registered, checks.refused, checks.faults())
     if done.refused and not done.registered:
         raise StqshError(
             "no row yields a valid query: " + done.faults[0], hint="\n".join(done.faults[1:4]) or None

@@ -28,6 +28,7 @@ from stqsh.core.first.first_merge import merge_first
 from stqsh.core.first.first_offers import FirstOffers
 from stqsh.core.first.member_ranks import FirstMembers, MemberRanks
 from stqsh.core.first.orders import FirstQueries, QueryOrders, order_operators
+from stqsh.core.first.places import with_distances
 from stqsh.core.first.sent_members import Sent, SentMembers, is_among, together
 from stqsh.core.first.stepped_members import (
     SteppedChanges,
@@ -242,13 +243,19 @@ class RefreshedFirstLogic(_RefreshedLogic):
         come = turned[changes.sign > 0]
         is_member = np.isin(codes, come) | ~np.isin(codes, turned)
         is_member[len(new) :] = np.isin(codes[len(new) :], come)
+        context = replace(self._regions.context(staying=True), batch=replace(batch, objects=objects))
+        chosen: Any = pa.array(offered.place)
+        far = context.distances(offered.query, offered.version, offered.step)
+        shows = self.queries.shows_distance[offered.query] > 0
+        places = with_distances(ranks.places.take(chosen), far, shows)
         offers = FirstOffers(
-            replace(self._regions.context(staying=True), batch=replace(batch, objects=objects)),
+            context,
             self._changes,
             self.partials,
             lambda query, versions, steps: objects.are_too_old(versions, windows_us[query], steps),
         )
-        offers.offer(SteppedChanges(offered, ranks.places, objs, is_member))
+        offered = offered._replace(place=np.arange(len(chosen)))
+        offers.offer(SteppedChanges(offered, places, objs, is_member))
         order = np.lexsort((found.op, found.step, obj, found.query))
         query, order_obj = found.query[order], obj[order]
         is_last = np.ones(len(order), np.bool_)

@@ -8,7 +8,10 @@ from typing import Literal as OneOf
 from stqsh.lang.ast.expressions import Expression, Literal, Name, Node, Quantity, Region
 from stqsh.lang.ast.statement import AlertAction, ColumnDefinition, DataSource, SinkTarget, Statement
 
-ObjectKind = OneOf["STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "SINK", "ALERT", "VIEW", "FUNCTION"]
+ObjectKind = OneOf[
+    "STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "QUERIES", "SINK", "ALERT", "VIEW", "FUNCTION"
+]
+"""The word of DROP; QUERIES is a query stream."""
 PLURALS: dict[ObjectKind, str] = {
     "STREAM": "STREAMS",
     "TABLE": "TABLES",

@@ -76,12 +76,14 @@ class RegisterQuery(Statement):
 
 @dataclass(frozen=True)
 class RegisterQueries(Statement):
-    """`REGISTER QUERIES [FROM FILE 'glob'] [KEY column] [FOR d] [WITH (…)] AS SELECT …`.
+    """`REGISTER QUERIES [name] [FROM source] [KEY column] [FOR d] [WITH (…)] AS SELECT …`.
 
-    It registers a query for each row. `source` is None if `Session.register_many` supplies the rows.
+    It registers a query for each row. With a live source it makes a query stream, which has a name. `source`
+    is None if `Session.register_many` supplies the rows.
     """
 
     select: Select
+    name: Name | None = None
     source: DataSource | None = None
     key: Name | None = None
     since_now: bool = False

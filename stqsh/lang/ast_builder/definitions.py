@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from stqsh.extensions import FORMATS, extension_names
 from stqsh.lang.ast import statements
@@ -268,7 +268,7 @@ def _dropped_like(kind: statements.ObjectKind) -> Builder:
     return lambda parts: statements.Drop(kind, like=parts[0], span=parts[0].span)
 
 
-for _kind in ("STREAM", "TABLE", "REGION", "REGIONS", "QUERY", "SINK", "ALERT", "VIEW", "FUNCTION"):
+for _kind in get_args(statements.ObjectKind):
     rule(f"dropped_{_kind.lower()}")(_dropped(_kind))
 for _kind, _plural in statements.PLURALS.items():
     rule(f"dropped_{_plural.lower()}_like")(_dropped_like(_kind))

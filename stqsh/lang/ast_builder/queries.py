@@ -164,12 +164,12 @@ def register(parts: Parts) -> statements.RegisterQuery:
 
 @rule("register_queries")
 def register_queries(parts: Parts) -> statements.RegisterQueries:
-    """Build `REGISTER QUERIES clauses AS select`."""
-    *clauses, body = parts
+    """Build `REGISTER QUERIES [name] clauses AS select`."""
+    name, *clauses, body = parts
     if body.format is not None:
         raise StatementSyntaxError(_FORMAT_PLACE, body.items[0].span)
     given = by_field(clauses)
-    return fill(statements.RegisterQueries(body, source=pop_source(given)), given)
+    return fill(statements.RegisterQueries(body, name, pop_source(given)), given)
 
 
 @rule("subscribe")

@@ -28,7 +28,7 @@ rule("analyze", "distinct", "not", "any", "if_exists", "if_not_exists")(lambda p
 
 @rule(
     "new_name", "stream_name", "query_name", "table_name", "region_name", "sink_name",
-    "alert_name", "relation_name", "view_name",
+    "alert_name", "query_stream_name", "filled_name", "relation_name", "view_name",
     "object_name", "column_name", "function_name", "strategy_name", "option_name", "type", "format", "topic",
     "alias", "word",
 )  # fmt: skip

@@ -16,6 +16,7 @@ from stqsh.lang.binder.names import (
     area_named,
     function_named,
     query_named,
+    query_stream_named,
     sink_named,
     stream_named,
     table_named,
@@ -31,6 +32,7 @@ from stqsh.spec.log import (
     QueryDropped,
     QueryPaused,
     QueryResumed,
+    QueryStreamDropped,
     RunFor,
     RunSpec,
     RunSteps,
@@ -44,15 +46,34 @@ from stqsh.spec.log import (
     TableDropped,
 )
 from stqsh.spec.query import QuerySpec
+from stqsh.spec.query_stream import QueryStreamSpec
 from stqsh.spec.sink import SinkSpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.spec.view import ViewSpec
 
 Dropped: TypeAlias = (
-    StreamDropped | TableDropped | AreaDropped | QueryDropped | SinkDropped | ViewSpec | FunctionSpec
+    StreamDropped
+    | TableDropped
+    | AreaDropped
+    | QueryDropped
+    | QueryStreamDropped
+    | SinkDropped
+    | ViewSpec
+    | FunctionSpec
 )
-_KINDS = ("stream", "query", "table", "region", "view", "sink", "alert")
-NAMED = ("STREAMS", "QUERIES", "TABLES", "REGIONS", "VIEWS", "FUNCTIONS", "SINKS", "ALERTS", "SETTINGS")
+_KINDS = ("stream", "query", "query stream", "table", "region", "view", "sink", "alert")
+NAMED = (
+    "STREAMS",
+    "QUERIES",
+    "QUERY STREAMS",
+    "TABLES",
+    "REGIONS",
+    "VIEWS",
+    "FUNCTIONS",
+    "SINKS",
+    "ALERTS",
+    "SETTINGS",
+)
 """The kinds of objects that SHOW lists by name."""
 LETTER_FILES = (".jsonl", ".ndjson", ".json")
 
@@ -101,8 +122,10 @@ def export(statement: statements.ExportDeadLetters, catalogue: CatalogueView) ->
         )
     if name is None:
         return LettersExport(None, file)
-    is_table = catalogue.kind_of(name.text) == "table"
-    found = table_named(name, catalogue) if is_table else stream_named(name, catalogue)
+    kind = catalogue.kind_of(name.text)
+    if kind == "query stream":
+        return LettersExport(name.text, file)
+    found = table_named(name, catalogue) if kind == "table" else stream_named(name, catalogue)
     return LettersExport(found.name, file)
 
 
@@ -284,21 +307,21 @@ def _plain(value: Literal | Quantity | Column) -> Any:
     return value.name if isinstance(value, Column) else value.value
 
 
-def _drop_entry(
-    found: StreamSpec | TableSpec | AreaSpec | SinkSpec | QuerySpec | ViewSpec | FunctionSpec,
-) -> Dropped:
-    match found:
-        case ViewSpec() | FunctionSpec():
-            return found  # it is not in the log
-        case StreamSpec():
-            return StreamDropped(found.id, found.name)
-        case TableSpec():
-            return TableDropped(found.id, found.name)
-        case AreaSpec():
-            return AreaDropped(found.id, found.name)
-        case SinkSpec():
-            return SinkDropped(found.id, found.name)
-    return QueryDropped(found.id, found.name, found.stream_id)
+def _drop_entry(found: Any) -> Dropped:
+    """Return the log's entry for the DROP of an object; views and functions, which are not logged, as is."""
+    if isinstance(found, QuerySpec):
+        return QueryDropped(found.id, found.name, found.stream_id)
+    entry = _DROPPED.get(type(found))
+    return found if entry is None else entry(found.id, found.name)
+
+
+_DROPPED: dict[type[Struct], Callable[[int, str], Dropped]] = {
+    StreamSpec: StreamDropped,
+    TableSpec: TableDropped,
+    AreaSpec: AreaDropped,
+    SinkSpec: SinkDropped,
+    QueryStreamSpec: QueryStreamDropped,
+}
 
 
 _FINDERS: dict[str, Callable[[Name, CatalogueView], Any]] = {
@@ -307,6 +330,7 @@ _FINDERS: dict[str, Callable[[Name, CatalogueView], Any]] = {
     "REGION": area_named,
     "REGIONS": area_named,
     "QUERY": query_named,
+    "QUERIES": query_stream_named,
     "SINK": sink_named,
     "ALERT": alert_named,
     "VIEW": view_named,

@@ -18,6 +18,7 @@ from stqsh.lang.syntax.parse import parse
 from stqsh.spec.expression import DistanceExpr, has_node
 from stqsh.spec.query import BUILT_IN, RANGE, QuerySpec
 from stqsh.spec.region import NearestSpec
+from stqsh.spec.stream import StreamSpec
 
 
 def alter_query(statement: AlterQuery, catalogue: CatalogueView) -> QuerySpec:
@@ -34,7 +35,9 @@ def alter_query(statement: AlterQuery, catalogue: CatalogueView) -> QuerySpec:
             "ALTER QUERY … WHERE; drop the query and register it again", statement.name.span
         )
     query = query_named(statement.name, catalogue)
-    _check_kind(statement, query, catalogue)
+    unsupported = _unsupported(query, catalogue.stream(query.stream))
+    if unsupported is not None:
+        raise NotSupportedError(unsupported, statement.name.span)
     [parsed] = parse(query.text)
     assert isinstance(parsed, Select), "a query's text is its SELECT"
     before: Select = placed(parsed, statement.name.span)
@@ -50,19 +53,29 @@ def alter_query(statement: AlterQuery, catalogue: CatalogueView) -> QuerySpec:
     return replace(query, region=now.region, text=now.text, areas=now.areas)
 
 
-def _check_kind(statement: AlterQuery, query: QuerySpec, catalogue: CatalogueView) -> None:
-    """Raise `NotSupportedError` for a query whose kind, stream or options are incompatible with ALTER."""
-    stream, place = catalogue.stream(query.stream), statement.name.span
+def _unsupported(query: QuerySpec, stream: StreamSpec | None) -> str | None:
+    """Return which kind, stream or option of a query is incompatible with ALTER; None if none is."""
     if query.kind not in BUILT_IN:
-        raise NotSupportedError(f"ALTER QUERY of a query of the kind {query.kind}", place)
+        return f"ALTER QUERY of a query of the kind {query.kind}"
     if stream is not None and stream.is_significant:
-        raise NotSupportedError("ALTER QUERY over a stream with RETAIN SIGNIFICANT", place)
+        return "ALTER QUERY over a stream with RETAIN SIGNIFICANT"
     if query.options.dwell_us and query.kind != RANGE.name:
-        raise NotSupportedError("ALTER QUERY with dwell on aggregates, LIMIT or the nearest", place)
+        return "ALTER QUERY with dwell on aggregates, LIMIT or the nearest"
     values = [one.value for one in query.select]
     values += [] if query.first is None else [one.value for one in query.first.order]
     if query.options.changes and any(has_node(value, DistanceExpr) for value in values):
-        raise NotSupportedError("ALTER QUERY of a query with changes => true that selects DISTANCE", place)
+        return "ALTER QUERY of a query with changes => true that selects DISTANCE"
+    return None
+
+
+def altered(query: QuerySpec, new: QuerySpec, stream: StreamSpec) -> QuerySpec | None:
+    """Return a query with the region of another one, under its id; None if more than the region differs.
+
+    Both have the same template, so that a region of the same form means the same for the rest.
+    """
+    changed = replace(query, region=new.region, text=new.text, areas=new.areas)
+    same = replace(new, id=query.id, name=query.name) == changed and _neighbours(new) == _neighbours(query)
+    return changed if same and _unsupported(query, stream) is None else None
 
 
 def _neighbours(query: QuerySpec) -> int | None:

@@ -15,14 +15,19 @@ from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.types import FITTING, WHOLE_RANGES, a_type
 from stqsh.spec.expression import Expr, LiteralExpr, reads_location
+from stqsh.spec.query_stream import QueryStreamSpec
 from stqsh.spec.stream import InsertsSourceSpec, StreamSpec
 
 
 class BoundInsert(NamedTuple):
-    """The records of INSERT INTO: for each, a value for each of the stream's `given` columns, in order."""
+    """The records of INSERT INTO: for each, a value for each of the stream's `given` columns, in order.
+
+    `queries` is the query stream whose rows they are; None for the records of a stream.
+    """
 
     stream: StreamSpec
     rows: tuple[tuple[Expr, ...], ...]
+    queries: QueryStreamSpec | None = None
 
 
 class _ConstantScope(Scope):
@@ -46,16 +51,19 @@ def insert(statement: Insert, catalogue: CatalogueView) -> BoundInsert:
     Raises:
         BindError: the stream does not accept records, or a value does not fit its column.
     """
-    stream = stream_named(statement.stream, catalogue)
+    queries = catalogue.query_stream(statement.stream.text)
+    stream = stream_named(statement.stream, catalogue) if queries is None else queries.rows
     if not isinstance(stream.source, InsertsSourceSpec):
+        makes = "CREATE MOVING STREAM …" if queries is None else f"REGISTER QUERIES {stream.name}"
         raise BindError(
-            f"stream {stream.name} does not take INSERT INTO",
+            f"{'stream' if queries is None else 'query stream'} {stream.name} does not take INSERT INTO",
             statement.stream.span,
-            hint="CREATE MOVING STREAM … FROM INSERTS makes one that does",
+            hint=f"{makes} FROM INSERTS makes one that does",
         )
     places = _places(statement, stream)
     scope = _ConstantScope(stream, frozenset({stream.name}), catalogue)
-    return BoundInsert(stream, tuple(_record(row, places, stream, scope) for row in statement.rows))
+    records = tuple(_record(row, places, stream, scope) for row in statement.rows)
+    return BoundInsert(stream, records, queries)
 
 
 def _places(statement: Insert, stream: StreamSpec) -> list[int]:

@@ -10,6 +10,7 @@ from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, near
 from stqsh.spec.expression import FunctionSpec
 from stqsh.spec.query import QuerySpec
+from stqsh.spec.query_stream import QueryStreamSpec
 from stqsh.spec.sink import SinkSpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.spec.view import ViewSpec
@@ -18,6 +19,7 @@ _Found = TypeVar("_Found")
 _PLURALS = {
     "stream": "streams",
     "query": "queries",
+    "query stream": "query streams",
     "table": "tables",
     "region": "regions",
     "view": "views",
@@ -25,9 +27,12 @@ _PLURALS = {
     "sink": "sinks",
     "alert": "alerts",
 }
+_WORDS = {"query stream": "QUERIES"}
+"""The words of DROP that are not the name of the kind."""
 _MAKING = {
     "stream": "there is no stream yet; make one with CREATE MOVING STREAM",
     "query": "there is no query; make one with REGISTER QUERY",
+    "query stream": "there is no query stream yet; make one with REGISTER QUERIES name FROM INSERTS",
     "table": "there is no table yet; make one with CREATE TABLE",
     "region": "there is no region yet; make one with CREATE REGION",
     "view": "there is no view yet; make one with CREATE VIEW",
@@ -45,6 +50,11 @@ def stream_named(name: Name, catalogue: CatalogueView) -> StreamSpec:
 def query_named(name: Name, catalogue: CatalogueView) -> QuerySpec:
     """Return the spec of an active or paused query; raise `BindError` if there is none of that name."""
     return _named("query", name, catalogue.query, catalogue)
+
+
+def query_stream_named(name: Name, catalogue: CatalogueView) -> QueryStreamSpec:
+    """Return the spec of a query stream; raise `BindError` if there is none of that name."""
+    return _named("query stream", name, catalogue.query_stream, catalogue)
 
 
 def table_named(name: Name, catalogue: CatalogueView) -> TableSpec:
@@ -88,7 +98,7 @@ def check_free(name: Name, catalogue: CatalogueView) -> None:
         raise BindError(
             f"the name {name.text!r} is in use by {_article(user)} {user}",
             name.span,
-            hint=f"choose another, or DROP {user.upper()} {name.text}; first",
+            hint=f"choose another, or DROP {_WORDS.get(user, user.upper())} {name.text}; first",
         )
 
 

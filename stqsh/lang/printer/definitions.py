@@ -6,7 +6,17 @@ from stqsh.lang.ast import statements
 from stqsh.lang.ast.expressions import Literal, Name, Quantity
 from stqsh.lang.printer.expressions import expression, region
 from stqsh.lang.printer.queries import quantity, registered, select
-from stqsh.lang.printer.values import column_name, constant, identifier, joined, number, options, pace, quoted
+from stqsh.lang.printer.values import (
+    column_name,
+    constant,
+    identifier,
+    joined,
+    number,
+    options,
+    pace,
+    query_stream_name,
+    quoted,
+)
 
 
 def create_stream(node: statements.CreateStream) -> str:
@@ -48,9 +58,11 @@ def create_regions(node: statements.CreateRegions) -> str:
 
 
 def register_queries(node: statements.RegisterQueries) -> str:
-    """Return `REGISTER QUERIES [FROM FILE 'glob'] [KEY column] … AS SELECT …`."""
+    """Return `REGISTER QUERIES [name] [FROM source] [KEY column] … AS SELECT …`."""
+    name = None if node.name is None else query_stream_name(node.name.text)
     rows = None if node.source is None else source(node.source)
-    return joined(("REGISTER QUERIES", rows, _named("KEY", node.key), registered(node, select(node.select))))
+    rest = registered(node, select(node.select))
+    return joined(("REGISTER QUERIES", name, rows, _named("KEY", node.key), rest))
 
 
 def create_sink(node: statements.CreateSink) -> str:
@@ -108,7 +120,8 @@ def drop(node: statements.Drop) -> str:
     """Return `DROP kind [IF EXISTS] name, …`, or `DROP kinds LIKE 'pattern'`."""
     if node.like is not None:
         return f"DROP {statements.PLURALS[node.kind]} LIKE {constant(node.like)}"
-    names = ", ".join(identifier(name.text) for name in node.names)
+    printed = query_stream_name if node.kind == "QUERIES" else identifier
+    names = ", ".join(printed(name.text) for name in node.names)
     return joined(("DROP", node.kind, "IF EXISTS" if node.if_exists else None, names))
 
 

@@ -45,6 +45,8 @@ RESERVED = frozenset(
 )
 """Keywords where names are possible; names equal to them need double quotes."""
 _VALUES = frozenset({"CASE", "DISTINCT", "FALSE", "NOT", "NOW", "NULL", "TRUE"})
+_CLAUSES = frozenset({"AS", "FOR", "FORMAT", "FROM", "IF", "KEY", "LIKE", "SINCE", "WITH"})
+"""Keywords after REGISTER QUERIES and DROP QUERIES."""
 _PLAIN = re.compile(r"[^\W\d]\w*")
 _LARGEST_EXACT = 2**53
 
@@ -64,6 +66,11 @@ def identifier(text: str) -> str:
     if _PLAIN.fullmatch(text) and text.upper() not in RESERVED:
         return text
     return _in_quotes(text)
+
+
+def query_stream_name(text: str) -> str:
+    """Return the name of a query stream, after which clauses may follow that it could be taken for."""
+    return _in_quotes(text) if text.upper() in _CLAUSES else identifier(text)
 
 
 def _in_quotes(text: str) -> str:

@@ -9,13 +9,13 @@ _CHEAP = "Negligible."
 ADMINISTRATION = (
     ReferenceEntry(
         "SHOW",
-        """SHOW STATUS | STREAMS | QUERIES | TABLES | REGIONS | VIEWS | FUNCTIONS | SINKS | ALERTS
-   | SLOTS | ROUTING | CACHE | LOAD | DEAD LETTERS | SETTINGS [LIKE 'pattern'] [FORMAT x]""",
+        """SHOW STATUS | STREAMS | QUERIES | QUERY STREAMS | TABLES | REGIONS | VIEWS | FUNCTIONS
+   | SINKS | ALERTS | SLOTS | ROUTING | CACHE | LOAD | DEAD LETTERS | SETTINGS [LIKE 'pattern'] [FORMAT x]""",
         "List what the session holds, or show how it is doing.",
         "SHOW QUERIES LIKE 'n%'",
         _CHEAP,
-        """LIKE chooses among streams, queries, tables, regions, views, functions, sinks, alerts and settings
-by their names: % is any text, _ one character.""",
+        """LIKE chooses among streams, queries, query streams, tables, regions, views, functions, sinks,
+alerts and settings by their names: % is any text, _ one character.""",
     ),
     ReferenceEntry(
         "SHOW STATUS",

@@ -156,14 +156,15 @@ records there is stqsh feed NAME < FILE, and stqsh.feed in Python.""",
 DROPS = (
     ReferenceEntry(
         "DROP",
-        """DROP STREAM | TABLE | REGION | REGIONS | VIEW | FUNCTION | QUERY | SINK | ALERT
-  [IF EXISTS] name, …
+        """DROP STREAM | TABLE | REGION | REGIONS | VIEW | FUNCTION | QUERY | QUERIES | SINK
+  | ALERT [IF EXISTS] name, …
 DROP STREAMS | TABLES | REGIONS | VIEWS | FUNCTIONS | QUERIES | SINKS | ALERTS LIKE 'pattern'""",
         "Remove a definition or a query; every member of a dropped query's answer leaves it.",
         "DROP QUERY IF EXISTS near",
         "The members of a query are sent once more, as `-` with the reason `dropped`. What queries use"
         " cannot be dropped. Sinks go on without a query that is dropped; a dropped sink writes no more.",
-        """Of several names all are dropped, or none. LIKE drops all whose names fit: % is any text, _ one
-character, and a backslash before either means the sign itself.""",
+        """DROP QUERIES drops a query stream and its queries. Of several names all are dropped, or none. LIKE
+drops all whose names fit: % is any text, _ one character, and a backslash before either means the sign
+itself.""",
     ),
 )

@@ -29,10 +29,10 @@ CONTINUOUS = (
     ),
     ReferenceEntry(
         "REGISTER QUERIES",
-        """REGISTER QUERIES FROM FILE 'glob' [FORMAT format] [KEY column]
+        """REGISTER QUERIES FROM FILE 'glob' [FORMAT format] | name FROM INSERTS [KEY column]
   [SINCE NOW] [FOR duration] [WITH (…)] AS
   SELECT list FROM stream [, table] [WHERE … :column …] [INSIDE … | NEAREST :column TO :column]""",
-        "Register a continuous query for each row of a file.",
+        "Register a continuous query for each row of a file, or of a live source as its rows arrive.",
         """REGISTER QUERIES FROM FILE 'sample_data/stands.csv' AS
   SELECT oid, DISTANCE FROM taxis WHERE status = :wanted INSIDE CIRCLE(:lon, :lat, :radius)""",
         "The SELECT is read once for all rows. Conditions that differ take some"
@@ -47,6 +47,9 @@ A row that makes no valid query is reported with its file, line and reason, and 
 where a value is missing or does not fit, a latitude is beyond 90, a rectangle reaches beyond 180 degrees, as
 only that of a single query can, or a name is in use.
 A script's variable that has been set comes first: :x1 is then its value in all rows.
+With a live source, the statement makes a query stream: a row with a new name registers a query, one with a
+known name changes it, and one with _drop TRUE drops it. SHOW QUERY STREAMS lists them; DROP QUERIES name
+drops one with its queries.
 From Python, session.register_many(template, table) takes the rows of a table in memory.""",
     ),
 )

@@ -17,6 +17,8 @@ _BY_RULE = {
     "new_name": "name",
     "stream_name": "stream",
     "query_name": "query",
+    "query_stream_name": "query stream",
+    "filled_name": "filled",
     "table_name": "table",
     "region_name": "region",
     "view_name": "view",

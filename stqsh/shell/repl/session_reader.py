@@ -17,6 +17,7 @@ from stqsh.shell.status import engine_text, explain_engine_death, restart_text, 
 from stqsh.storage.catalogue import FUNCTION_CHANGES, VIEWS, known_functions, known_views
 from stqsh.storage.control_log import get_meta
 from stqsh.storage.engine_info import is_alive, read_engine
+from stqsh.storage.queries.query_streams import live_query_streams
 from stqsh.storage.sinks.notices import NoticeReader
 from stqsh.storage.sinks.sink_catalogue import live_alerts, written_sinks
 
@@ -86,6 +87,8 @@ def _catalogue(session: Session) -> SessionSummary:
     areas, queries = session.areas(), session.queries(_MOST_KNOWN)
     listed = [(stream.name, stream.spec.columns) for stream in streams]
     listed += [(table.name, table.spec.columns) for table in tables]
+    query_streams = live_query_streams(session.link.db)
+    listed += [(stream.name, stream.spec.rows.columns) for stream in query_streams]
     return SessionSummary(
         session.home.name,
         streams=tuple(stream.name for stream in streams),
@@ -97,6 +100,7 @@ def _catalogue(session: Session) -> SessionSummary:
         tables=tuple(table.name for table in tables),
         regions=tuple(area.name for area in areas),
         queries=tuple(query.name for query in queries),
+        query_streams=tuple(stream.name for stream in query_streams),
         sinks=tuple(sink.name for sink in written_sinks(session.link.db)),
         alerts=tuple(alert.name for alert in live_alerts(session.link.db)),
         views=tuple(known_views(session.link.db)),

@@ -63,6 +63,7 @@ class SessionSummary:
     tables: tuple[str, ...] = ()
     regions: tuple[str, ...] = ()
     queries: tuple[str, ...] = ()
+    query_streams: tuple[str, ...] = ()
     sinks: tuple[str, ...] = ()
     alerts: tuple[str, ...] = ()
     views: tuple[str, ...] = ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import orjson
 import pyarrow as pa
@@ -25,7 +27,7 @@ _IN_USE = "SELECT asked.key FROM json_each(?) AS asked WHERE " + " OR ".join(
     f"EXISTS (SELECT 1 FROM {table} WHERE name = asked.value AND {live})"
     for table, live in (
         ("queries", LIVE),
-        *((table, "dropped_seq IS NULL") for table in ("streams", "tables", "areas")),
+        *((table, "dropped_seq IS NULL") for table in ("streams", "tables", "areas", "query_streams")),
     )
 )
 _LAST = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'log'"
@@ -53,17 +55,22 @@ def register_rows(db: ControlDb, template: QueryTemplate, rows: pa.RecordBatch) 
     Raises:
         StqshError: the stream, a table or a region of the template has since been dropped.
     """
-    names = rows.column(NAMES).to_pylist()
     with db.transaction() as connection:
         check_used(db, TemplateRows(template, rows.slice(0, 1), 0).spec(0))
-        left_out = np.zeros(len(names), np.bool_)
-        left_out[[key for (key,) in connection.execute(_IN_USE, (orjson.dumps(names).decode(),))]] = True
+        left_out = names_in_use(db, rows.column(NAMES).to_pylist())
         if left_out.any():
             rows = rows.filter(pa.array(~left_out))
         if rows.num_rows:
             [(last,)] = connection.execute(_LAST)
             _enter(db, TemplateRows(template, rows, last + 1))
     return left_out
+
+
+def names_in_use(db: ControlDb, names: Sequence[str | None]) -> NDArray[np.bool_]:
+    """Return which names, (n,), are those of a query, a query stream, a stream, a table or a region."""
+    in_use = np.zeros(len(names), np.bool_)
+    in_use[[key for (key,) in db.query(_IN_USE, orjson.dumps(names).decode())]] = True
+    return in_use
 
 
 def _enter(db: ControlDb, new: TemplateRows) -> None:

@@ -79,6 +79,7 @@ def _forget(control: ControlDb, ids: Iterable[int], up_to: int) -> int:
         connection = control.connection()
         connection.execute("DELETE FROM queries WHERE id BETWEEN ? AND ?", (first, last))
         connection.execute("DELETE FROM patterns WHERE id = ?", (last,))
+        connection.execute("DELETE FROM streamed WHERE query BETWEEN ? AND ?", (first, last))
         _forget_rows(control, "seq = ?", (last,), up_to)  # the row that registers them
         for kind in ("drop", "pause_query", "resume_query", "alter_query"):
             _forget_rows(

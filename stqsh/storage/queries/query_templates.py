@@ -80,8 +80,13 @@ class QueryTemplate:
         except msgspec.ValidationError as error:
             raise OtherVersionError from error
 
-    def to_json(self) -> str:
-        """Return the template as the JSON that the catalogue stores."""
+    def to_json(self, *, members: bool = False) -> str:
+        """Return the template as the JSON that the catalogue stores.
+
+        `members` keeps the allowed names of members of sets, which only the check of further rows needs.
+        """
+        if members:
+            return msgspec.json.encode(self).decode()
         holes = tuple((path, replace(hole, members=())) for path, hole in self.holes)
         return msgspec.json.encode(dataclasses.replace(self, holes=holes)).decode()
 
@@ -140,7 +145,7 @@ class TemplateRows:
     def text(self, id_: int) -> str:
         """Return the text of the SELECT of one of the queries."""
         row, coordinates = self.rows.slice(id_ - self.first, 1).to_pylist()[0], self.template.coordinates
-        literals = [_literal(row[name], name in coordinates) for name in self.template.parameters]
+        literals = [literal(row[name], name in coordinates) for name in self.template.parameters]
         return "".join(map("".join, zip(self.template.words, [*literals, ""], strict=True)))
 
     def statement(self, name: str, text: str) -> str:
@@ -175,8 +180,10 @@ def content_type(content: Content) -> pa.DataType:
     return pa.int64() if content == "TIMESTAMP" else arrow_type(COLUMN_TYPES[content])
 
 
-def _literal(value: Any, is_coordinate: bool) -> str:
+def literal(value: Any, is_coordinate: bool = False) -> str:
     """Return a value as a literal of a statement."""
+    if value is None:
+        return "NULL"
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, str):

@@ -69,16 +69,21 @@ _FIRST = (
     "view",
     "relation",
     "query",
+    "query stream",
     "sink",
     "alert",
     "object",
     "setting",
     "option",
 )
-_NAMED = ("stream", "table", "region", "view", "query", "sink", "alert")
+_NAMED = ("stream", "table", "region", "view", "query", "query stream", "sink", "alert")
 
-_ASKED = ("stream", "table", "view", "query")
-"""The kinds of names that FROM accepts."""
+_SEVERAL = {
+    "relation": ("stream", "table", "view", "query"),
+    "filled": ("stream", "query stream"),
+    "object": _NAMED,
+}
+"""The kinds of names that FROM, INSERT INTO and statements about any object accept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +156,8 @@ class Candidates:
             return _options(options_of(cursor))
         if category == "strategy" and cursor.first == "REBALANCE":
             category = "adjuster"
-        if category == "relation":
-            return [pair for kind in _ASKED for pair in self._names(kind)]
-        if category == "object":
-            return [pair for kind in _NAMED for pair in self._names(kind)]
+        if category in _SEVERAL:
+            return [pair for kind in _SEVERAL[category] for pair in self._names(kind)]
         own = self._functions(cursor) if category == "function" else ()
         return self._names(category) if category in _NAMED else [*own, *_fixed().get(category, ())]
 
@@ -166,6 +169,7 @@ class Candidates:
             "region": glance.regions,
             "view": glance.views,
             "query": glance.queries,
+            "query stream": glance.query_streams,
             "sink": glance.sinks,
             "alert": glance.alerts,
         }

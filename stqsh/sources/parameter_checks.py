@@ -12,7 +12,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.arrays import Mask
-from stqsh.client.results import BulkRegistration
 from stqsh.lang.binder.parameters import MOST_IN_PATTERN, Hole
 from stqsh.lang.binder.regions import ANTIMERIDIAN, MOST_NEIGHBOURS, POLE
 from stqsh.lang.types import WHOLE_RANGES
@@ -26,7 +25,7 @@ _MOST_SHOWN = 20
 _TERM = r"[\pL\pN]"
 
 
-class _Check(NamedTuple):
+class RowCheck(NamedTuple):
     """Rows (n,) that fail, and the reason for one of them."""
 
     failing: Mask
@@ -37,22 +36,22 @@ class RowChecks:
     """The checks of one REGISTER QUERIES, and their findings so far.
 
     `key` is the column with the names; without one a query is named after its file, else `prefix`, and the
-    number of its row.
+    number of its row. `registered` and `refused` count the rows so far.
     """
 
     def __init__(self, template: QueryTemplate, key: str | None, prefix: str) -> None:
         self._template, self._key, self._prefix = template, key, prefix
         self._names: set[str] = set()
-        self._registered = self._refused = 0
+        self.registered = self.refused = 0
         self._faults: list[RowFault] = []
 
     def good_rows(self, block: ParameterBlock) -> Iterator[tuple[pa.RecordBatch, Places]]:
         """Yield the valid rows of a block, at most `MOST` at a time, with their places; note the others."""
-        self._refused += len(block.faults)
+        self.refused += len(block.faults)
         self._faults += block.faults[:_MOST_SHOWN]
         names = self._names_of(block)
         bad = self._note(
-            block, [*_cast_checks(block), *_value_checks(self._template, block), *_name_checks(names)]
+            block, [*_cast_checks(block), *value_checks(self._template, block.columns), *_name_checks(names)]
         )
         good = np.flatnonzero(~bad)
         again = self._again(names.take(_at(good)))
@@ -66,20 +65,20 @@ class RowChecks:
         )
         for start in range(0, len(good), MOST):
             places = good[start : start + MOST]
-            self._registered += len(places)
+            self.registered += len(places)
             yield whole.take(_at(places)), places
 
     def names_in_use(self, block: ParameterBlock, rows: pa.RecordBatch, places: Places, in_use: Mask) -> None:
         """Note which of the rows from `good_rows` make no query because their name is in use."""
         names = dict(zip(places.tolist(), rows.column(NAMES), strict=True)) if in_use.any() else {}
-        self._registered -= int(in_use.sum())
+        self.registered -= int(in_use.sum())
         count = len(block.numbers)
         self._note(block, [_spread(places[in_use], count, lambda row: f"the name {names[row]} is in use")])
 
-    def result(self) -> BulkRegistration:
-        """Return the outcome over all rows."""
+    def faults(self) -> tuple[str, ...]:
+        """Return the first faults over all rows, in the order of their places."""
         faults = sorted(self._faults, key=lambda fault: (fault.file, fault.line))[:_MOST_SHOWN]
-        return BulkRegistration(self._registered, self._refused, tuple(fault.text() for fault in faults))
+        return tuple(fault.text() for fault in faults)
 
     def _names_of(self, block: ParameterBlock) -> Array:
         if self._key is not None:
@@ -97,12 +96,12 @@ class RowChecks:
             known.add(name)
         return np.array(before, np.bool_)
 
-    def _note(self, block: ParameterBlock, checks: list[_Check]) -> Mask:
+    def _note(self, block: ParameterBlock, checks: list[RowCheck]) -> Mask:
         """Note the rows of a block that fail a check, each with the first reason; return which these are."""
         bad = np.zeros(len(block.numbers), np.bool_)
         for check in checks:
             bad |= check.failing
-        self._refused += int(bad.sum())
+        self.refused += int(bad.sum())
         shown = np.flatnonzero(bad)[: max(_MOST_SHOWN - len(self._faults), 0)]
         for row, line in zip(shown.tolist(), block.lines(shown) if len(shown) else (), strict=True):
             reason = next(check.reason(row) for check in checks if check.failing[row])
@@ -110,7 +109,7 @@ class RowChecks:
         return bad
 
 
-def _cast_checks(block: ParameterBlock) -> Iterator[_Check]:
+def _cast_checks(block: ParameterBlock) -> Iterator[RowCheck]:
     kinds = {
         pa.float64(): "number",
         pa.int64(): "whole number",
@@ -119,22 +118,23 @@ def _cast_checks(block: ParameterBlock) -> Iterator[_Check]:
     }
     for name, bad in block.bad.items():
         word = kinds.get(block.columns[name].type, "time")
-        yield _Check(bad, _cast_reason(block, name, word))
+        yield RowCheck(bad, _cast_reason(block, name, word))
 
 
 def _cast_reason(block: ParameterBlock, name: str, word: str) -> Callable[[int], str]:
     return lambda row: f"{name}: {block.shown(name, row)} is not a {word}"
 
 
-def _value_checks(template: QueryTemplate, block: ParameterBlock) -> Iterator[_Check]:
+def value_checks(template: QueryTemplate, columns: Mapping[str, Array]) -> Iterator[RowCheck]:
+    """Yield the checks of the values of a template's parameters, given as columns (n,) by name."""
     holes = dict.fromkeys(hole for _, hole in template.holes if hole.constant is None)
     for hole in holes:
-        values = block.columns[hole.column]
-        yield _Check(_mask(values.is_null()), lambda _, name=hole.column: f"{name}: the value is missing")  # type: ignore[misc]
+        values = columns[hole.column]
+        yield RowCheck(_mask(values.is_null()), lambda _, name=hole.column: f"{name}: the value is missing")  # type: ignore[misc]
         check = _CHECKS.get(hole.content)
         if check is not None:
             failing, reason = check(hole, values)
-            yield _Check(failing, lambda row, hole=hole, of=reason: f"{hole.column}: {of(row)}")  # type: ignore[misc]
+            yield RowCheck(failing, lambda row, hole=hole, of=reason: f"{hole.column}: {of(row)}")  # type: ignore[misc]
 
 
 def reach_beyond(
@@ -160,57 +160,57 @@ def reach_beyond(
     return beyond
 
 
-def _name_checks(names: Array) -> Iterator[_Check]:
+def _name_checks(names: Array) -> Iterator[RowCheck]:
     missing = pc.or_kleene(names.is_null(), pc.equal(names, ""))
-    yield _Check(_mask(missing), lambda row: "the name is missing")
+    yield RowCheck(_mask(missing), lambda row: "the name is missing")
 
 
-def _finite(_: Hole, values: Array) -> _Check:
+def _finite(_: Hole, values: Array) -> RowCheck:
     numbers = _numbers(values)
-    return _Check(~np.isfinite(numbers), lambda row: f"{numbers[row]:g} is not a finite number")
+    return RowCheck(~np.isfinite(numbers), lambda row: f"{numbers[row]:g} is not a finite number")
 
 
-def _latitude(_: Hole, values: Array) -> _Check:
+def _latitude(_: Hole, values: Array) -> RowCheck:
     numbers = _numbers(values)
-    return _Check(~(abs(numbers) <= POLE), lambda row: f"a latitude of {numbers[row]:g} is beyond 90")
+    return RowCheck(~(abs(numbers) <= POLE), lambda row: f"a latitude of {numbers[row]:g} is beyond 90")
 
 
-def _length(_: Hole, values: Array) -> _Check:
+def _length(_: Hole, values: Array) -> RowCheck:
     numbers = _numbers(values)
     failing = ~((numbers > 0) & np.isfinite(numbers))
-    return _Check(failing, lambda row: f"a length must be more than 0, and {numbers[row]:g} is not")
+    return RowCheck(failing, lambda row: f"a length must be more than 0, and {numbers[row]:g} is not")
 
 
-def _count(_: Hole, values: Array) -> _Check:
+def _count(_: Hole, values: Array) -> RowCheck:
     return _within(values, 1, MOST_NEIGHBOURS)
 
 
-def _int(_: Hole, values: Array) -> _Check:
+def _int(_: Hole, values: Array) -> RowCheck:
     return _within(values, *WHOLE_RANGES["INT"])
 
 
-def _within(values: Array, least: int, most: int) -> _Check:
+def _within(values: Array, least: int, most: int) -> RowCheck:
     inside = pc.and_(pc.greater_equal(values, least), pc.less_equal(values, most))
-    return _Check(~_mask(inside, True), lambda row: f"{values[row]} is not within {least} and {most}")
+    return RowCheck(~_mask(inside, True), lambda row: f"{values[row]} is not within {least} and {most}")
 
 
-def _terms(_: Hole, values: Array) -> _Check:
+def _terms(_: Hole, values: Array) -> RowCheck:
     found = pc.match_substring_regex(values.cast(pa.string()), _TERM)
-    return _Check(~_mask(found, True), lambda row: f"there is no word to look for in '{values[row]}'")
+    return RowCheck(~_mask(found, True), lambda row: f"there is no word to look for in '{values[row]}'")
 
 
-def _pattern(_: Hole, values: Array) -> _Check:
+def _pattern(_: Hole, values: Array) -> RowCheck:
     lengths = pc.utf8_length(values.cast(pa.string()))
     reason = f"a pattern has at most {MOST_IN_PATTERN:,} characters"
-    return _Check(~_mask(pc.less_equal(lengths, MOST_IN_PATTERN), True), lambda row: reason)
+    return RowCheck(~_mask(pc.less_equal(lengths, MOST_IN_PATTERN), True), lambda row: reason)
 
 
-def _member(hole: Hole, values: Array) -> _Check:
+def _member(hole: Hole, values: Array) -> RowCheck:
     found = pc.is_in(values.cast(pa.string()), value_set=pa.array(hole.members, pa.string()))
-    return _Check(~_mask(found), lambda row: f"there is no region '{values[row]}'")
+    return RowCheck(~_mask(found), lambda row: f"there is no region '{values[row]}'")
 
 
-_CHECKS: dict[str, Callable[[Hole, Array], _Check]] = {
+_CHECKS: dict[str, Callable[[Hole, Array], RowCheck]] = {
     "number": _finite,
     "DOUBLE": _finite,
     "longitude": _finite,
@@ -238,8 +238,8 @@ def _mask(values: Array, nothing: bool = False) -> Mask:
     return np.asarray(pc.fill_null(values, nothing).to_numpy(zero_copy_only=False), np.bool_)
 
 
-def _spread(rows: Places, count: int, reason: Callable[[int], str]) -> _Check:
+def _spread(rows: Places, count: int, reason: Callable[[int], str]) -> RowCheck:
     """Return a check that some rows of a block, given by their places, fail."""
     failing = np.zeros(count, np.bool_)
     failing[rows] = True
-    return _Check(failing, reason)
+    return RowCheck(failing, reason)

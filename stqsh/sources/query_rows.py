@@ -1,0 +1,290 @@
+"""Apply the rows of a query stream: each registers, changes, replaces or drops the query with its name.
+
+A part of the source is applied in one transaction of control.db, together with the position after it and the
+counts, so a process that is killed has applied all of a part or nothing. What it appends to the log are the
+rows of REGISTER, ALTER and DROP in the order of the source, with the numbers that single statements would
+get: planner, slots and recovery do not know of query streams, and how a source is cut into parts changes
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from stqsh.lang.binder.altering import altered
+from stqsh.sources.dead_letters import DeadLetter, letter_lines, remove_live_letters, write_live_letters
+from stqsh.sources.formats.record_schema import RecordSchema
+from stqsh.sources.live.protocol import Position
+from stqsh.sources.parameter_checks import reach_beyond, value_checks
+from stqsh.spec.query_stream import DROP_COLUMN, QueryStreamSpec
+from stqsh.storage.catalogue import query_by_id, stream_by_id
+from stqsh.storage.catalogue_writer import alter_query, change_query
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.home import SessionHome
+from stqsh.storage.queries.bulk_register import MOST, names_in_use, register_rows
+from stqsh.storage.queries.query_streams import (
+    QueryStreamRow,
+    StreamedQuery,
+    known_queries,
+    note_applied,
+    note_streamed,
+    query_stream_by_id,
+)
+from stqsh.storage.queries.query_templates import NAMES, QueryTemplate, TemplateRows, literal
+
+_LAST = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'log'"
+_BEYOND = "a region over the 180th meridian is not supported yet in a query stream"
+
+
+class SourceRows(NamedTuple):
+    """Rows of a query stream, in order.
+
+    Attributes:
+        records: the rows with the columns of the query stream, (n,).
+        place: their origin, as shown in dead letters: `topic/3`, `http`, `insert`.
+        lines: their places there, int64 (n,).
+        dead: the rows that could not be read.
+    """
+
+    records: pa.RecordBatch
+    place: str
+    lines: NDArray[np.int64]
+    dead: list[DeadLetter]
+
+    @staticmethod
+    def of(records: pa.RecordBatch, place: str, dead: list[DeadLetter]) -> SourceRows:
+        """Return rows that are numbered from 1."""
+        return SourceRows(records, place, np.arange(1, records.num_rows + 1), dead)
+
+
+class Applied(NamedTuple):
+    """What rows did: how many queries they registered, altered, replaced and dropped; and the dead rows.
+
+    `dead` maps the index of a row to the reason why it changes nothing. Rows that repeat what their query is
+    like, and those that drop a query that is not there, are in no count.
+    """
+
+    registered: int
+    altered: int
+    replaced: int
+    dropped: int
+    dead: Mapping[int, str]
+
+    def text(self) -> str:
+        """Return the counts as a part of a sentence.
+
+        >>> Applied(2, 0, 1, 0, {}).text()
+        '2 queries registered, 1 replaced'
+        """
+        words = ("registered", "altered", "replaced", "dropped")
+        given = [(count, word) for count, word in zip(self[:4], words, strict=True) if count]
+        if not given:
+            return "no query changed"
+        (first, word), *others = given
+        noun = "1 query" if first == 1 else f"{first:,} queries"
+        return ", ".join([f"{noun} {word}", *(f"{count:,} {word}" for count, word in others)])
+
+
+class BadRowError(Exception):
+    """A row that makes no valid query, where all rows have to: its index, and the reason."""
+
+    def __init__(self, row: int, reason: str) -> None:
+        super().__init__(reason)
+        self.row, self.reason = row, reason
+
+
+class OtherPositionError(Exception):
+    """The rows were read from another position than the one up to which rows were applied."""
+
+
+def apply_rows(
+    db: ControlDb,
+    home: SessionHome,
+    stream: QueryStreamRow,
+    rows: SourceRows,
+    position: Position | None = None,
+    *,
+    strict: bool = False,
+) -> Applied:
+    """Apply rows of a query stream, and record the position after them.
+
+    Args:
+        db: the session's control log.
+        home: the session's home, for dead letters.
+        stream: the query stream, as it was when its source was read.
+        rows: the rows.
+        position: the position in the source after the rows; None for a source that waits for its rows.
+        strict: whether one bad row refuses all.
+
+    Raises:
+        BadRowError: `strict` is given, and a row makes no valid query.
+        OtherPositionError: other rows were applied since the source was read.
+        StqshError: the query stream, or what it uses, has been dropped.
+    """
+    changes = _Changes(db, stream, rows.records)
+    with db.transaction():
+        now = query_stream_by_id(db, stream.id)
+        if position is not None and now.position != stream.position:
+            raise OtherPositionError(stream.name)
+        done = changes.apply()
+        if strict and done.dead:
+            row = min(done.dead)
+            raise BadRowError(row, done.dead[row])
+        letters = [*rows.dead, *_letters(rows, done.dead)]
+        letters.sort(key=lambda letter: (letter.file, letter.line))
+        _write_letters(home, now, letters)
+        count = rows.records.num_rows + len(rows.dead)
+        after = now.position if position is None else position
+        note_applied(db, now, after, rows=count, dead=len(letters))
+    return done
+
+
+def _write_letters(home: SessionHome, stream: QueryStreamRow, letters: list[DeadLetter]) -> None:
+    """Write the dead letters of the next part, in place of those that a killed process left of it."""
+    folder = home.stream(stream.id)
+    if letters:
+        write_live_letters(folder, stream.parts, letter_lines(letters))
+    else:
+        remove_live_letters(folder, stream.parts)
+
+
+class _Changes:
+    """Turns rows into log rows, in order; consecutive new queries are registered together."""
+
+    def __init__(self, db: ControlDb, stream: QueryStreamRow, records: pa.RecordBatch) -> None:
+        self._db, self._stream, self._records = db, stream, records
+        self._template = template_of(stream.spec)
+        key = stream.spec.rows.key
+        names = records.column(key).cast(pa.string())
+        parameters = list(dict.fromkeys(self._template.parameters))
+        columns = [records.column(name) for name in parameters]
+        self._rows = pa.RecordBatch.from_arrays([names, *columns], names=[NAMES, *parameters])
+        self._names: list[Any] = names.to_pylist()
+        drops = records.column(DROP_COLUMN).to_pylist()
+        self._drops = [drop is True for drop in drops]
+        self.dead = self._bad_rows()
+        self._contents = _contents(records)
+        self._known: dict[str, StreamedQuery] = {}
+        self._new: dict[str, int] = {}
+        self._counts = [0, 0, 0, 0]
+
+    def apply(self) -> Applied:
+        """Apply all rows."""
+        self._known = known_queries(self._db, self._names)
+        taken = names_in_use(self._db, self._names)
+        used = {name for name, is_used in zip(self._names, taken.tolist(), strict=True) if is_used}
+        others = used - self._known.keys()
+        for row, name in enumerate(self._names):
+            if row in self.dead:
+                continue
+            if name in self._new:
+                self._register()
+            query = self._known.get(name)
+            if name in others or (query is not None and query.stream != self._stream.id):
+                self.dead[row] = f"the name {name} is in use"
+            elif self._drops[row]:
+                self._drop(name, query, 3)
+            elif query is None:
+                self._new[name] = row
+                self._counts[0] += 1
+            elif query.content != self._contents[row]:
+                self._replace(name, query, row)
+        self._register()
+        registered, changed, replaced, dropped = self._counts
+        return Applied(registered, changed, replaced, dropped, self.dead)
+
+    def _replace(self, name: str, query: StreamedQuery, row: int) -> None:
+        """Alter a query if only its region differs, else drop it and register it again."""
+        self._register()
+        before = query_by_id(self._db, query.id).spec
+        wanted = TemplateRows(self._template, self._rows.slice(row, 1), 0).spec(0)
+        after = altered(before, wanted, stream_by_id(self._db, before.stream_id).spec)
+        if after is None:
+            self._drop(name, query, 2)
+            self._new[name] = row
+            return
+        alter_query(self._db, "", query_by_id(self._db, query.id), after)
+        self._note([query.id], [row])
+        self._counts[1] += 1
+
+    def _drop(self, name: str, query: StreamedQuery | None, count: int) -> None:
+        if query is None:
+            return
+        self._register()
+        change_query(self._db, "drop", "", query_by_id(self._db, query.id))
+        del self._known[name]
+        self._counts[count] += 1
+
+    def _register(self) -> None:
+        """Register the new queries, and thereby keep their place in the log before what follows."""
+        places = list(self._new.values())
+        self._new = {}
+        for start in range(0, len(places), MOST):
+            some = places[start : start + MOST]
+            left_out = register_rows(self._db, self._template, self._rows.take(pa.array(some)))
+            assert not left_out.any(), "names in use were sorted out in this transaction"
+            [(last,)] = self._db.query(_LAST)
+            self._note(range(last + 1 - len(some), last + 1), some)
+
+    def _note(self, ids: Any, rows: list[int]) -> None:
+        contents = [self._contents[row] for row in rows]
+        note_streamed(self._db, self._stream.id, ids, contents)
+        for id_, row, content in zip(ids, rows, contents, strict=True):
+            self._known[self._names[row]] = StreamedQuery(id_, self._stream.id, content)
+
+    def _bad_rows(self) -> dict[int, str]:
+        """Return the reasons of the rows that make no valid query and are not to drop one."""
+        template, spec = self._template, self._stream.spec
+        columns = {name: self._rows.column(name) for name in self._rows.schema.names if name != NAMES}
+        dead = {row: "the name is missing" for row, name in enumerate(self._names) if not name}
+        checks = [*value_checks(template, columns)]
+        failing = np.logical_or.reduce([check.failing for check in checks])
+        for row in np.flatnonzero(failing).tolist():
+            if row not in dead and not self._drops[row]:
+                dead[row] = next(check.reason(row) for check in checks if check.failing[row])
+        members = {
+            hole: frozenset(beyond)
+            for (_, hole), beyond in zip(template.holes, spec.beyond, strict=True)
+            if beyond
+        }
+        over = reach_beyond(template, self._rows, members) & ~failing
+        for row in np.flatnonzero(over).tolist():
+            if row not in dead and not self._drops[row]:
+                dead[row] = _BEYOND
+        return dead
+
+
+def template_of(spec: QueryStreamSpec) -> QueryTemplate:
+    """Return the template of a query stream."""
+    return _template(bytes(spec.template))
+
+
+@lru_cache(16)
+def _template(text: bytes) -> QueryTemplate:
+    return QueryTemplate.from_json(text)
+
+
+def schema_of(spec: QueryStreamSpec) -> RecordSchema:
+    """Return the schema of a query stream's rows."""
+    return RecordSchema.of(spec.rows)
+
+
+def _contents(records: pa.RecordBatch) -> list[str]:
+    """Return each row as a list of literals, as INSERT INTO takes it."""
+    columns = [column.to_pylist() for column in records.columns[:-1]]
+    return [f"({', '.join(map(literal, row))}, NULL)" for row in zip(*columns, strict=True)]
+
+
+def _letters(rows: SourceRows, dead: Mapping[int, str]) -> Iterator[DeadLetter]:
+    for row, reason in dead.items():
+        [values] = rows.records.slice(row, 1).to_pylist()
+        given = {name: value for name, value in values.items() if value is not None}
+        text = orjson.dumps(given, default=str).decode()
+        yield DeadLetter(rows.place, int(rows.lines[row]), reason, text)

@@ -1,0 +1,175 @@
+"""The law of query streams: rows, however cut and killed, are the statements that they stand for.
+
+Both give the same commands with the same ids in the same order, and the engine is a fold over these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.budget import share
+
+from stqsh.client.api import Session
+from stqsh.client.connection import Connection
+from stqsh.profile import load_profile
+from stqsh.sources import query_rows
+from stqsh.sources.query_rows import OtherPositionError, SourceRows, apply_rows, schema_of
+from stqsh.spec.log import QueryAltered, QueryBlock, QueryDropped
+from stqsh.spec.query import QuerySpec, slot_query
+from stqsh.storage.control_log import ControlDb, read_log
+from stqsh.storage.engine_info import EngineInfo
+from stqsh.storage.home import open_home
+from stqsh.storage.queries.query_streams import find_query_stream
+from stqsh.storage.queries.query_templates import QueryTemplate, TemplateRows
+from stqsh.storage.rows import LogRow
+
+STREAM = """CREATE MOVING STREAM taxis (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, status STRING)
+  KEY oid LOCATION (lon, lat) TIME ts FROM INSERTS;"""
+
+
+class Template(NamedTuple):
+    """A template; the parameters of its region, which ALTER changes, and of the rest."""
+
+    select: str
+    region: str
+    moved: tuple[str, ...]
+    fixed: tuple[str, ...]
+
+
+FREE = "SELECT oid, DISTANCE FROM taxis WHERE status = {s}"
+COUNT = "SELECT COUNT(*) AS n FROM taxis WHERE status = {s}"
+TEMPLATES = (
+    Template(FREE, "INSIDE CIRCLE({x}, {y}, {r})", ("x", "y", "r"), ("s",)),
+    Template("SELECT oid FROM taxis", "INSIDE RECT({x}, {y}, 3, 2)", ("x", "y"), ()),
+    Template(COUNT, "INSIDE RECT({x}, {y}, {r}, 2)", ("x", "y", "r"), ("s",)),
+    Template(FREE, "NEAREST 2 TO ({x}, {y})", ("x", "y"), ("s",)),
+    Template("SELECT oid FROM taxis WHERE status = {s} OR lon > {r}", "", (), ("s", "r")),
+)
+VALUES = {
+    "x": st.integers(-20, 20).map(lambda tenth: tenth / 10),
+    "y": st.integers(-20, 20).map(lambda tenth: tenth / 10),
+    "r": st.sampled_from([0.5, 1.0, 2.5]),
+    "s": st.sampled_from(["f", "it's"]),
+}
+
+
+@contextmanager
+def sessions() -> Iterator[Session]:
+    """A session without an engine."""
+    with TemporaryDirectory() as folder:
+        home = open_home("s", root=Path(folder))
+        db = ControlDb(home.path, clock=lambda: 7, create=True)
+        link = Connection(home, db, lambda home: EngineInfo(0, 0, 0, "ready"))
+        yield Session(home, load_profile(None), autoplay=False, link=link)
+        db.close()
+
+
+def execute(session: Session, text: str) -> None:
+    for _ in session.outcomes(text):
+        pass
+
+
+def literal(value: Any) -> str:
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
+
+
+def statements(template: Template, rows: list[dict[str, Any]]) -> Iterator[str]:
+    """The statements that rows stand for, each applied by itself."""
+    known: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        name, before = row["name"], known.get(row["name"])
+        words = {key: literal(value) for key, value in row.items()}
+        region, select = template.region.format(**words), template.select.format(**words)
+        drop, register = f"DROP QUERY {name};", f"REGISTER QUERY {name} AS {select} {region};"
+        if row["_drop"]:
+            yield from [drop] if known.pop(name, None) else []
+            continue
+        known[name] = row
+        if before is None:
+            yield register
+        elif any(before[key] != row[key] for key in template.fixed):
+            yield from (drop, register)
+        elif any(before[key] != row[key] for key in template.moved):
+            yield f"ALTER QUERY {name} {region};"
+
+
+def commands(rows: list[LogRow]) -> list[tuple[str, Any]]:
+    """What the log tells slots about queries, query by query."""
+    found: list[tuple[str, Any]] = []
+    for row in rows:
+        entry = row.entry
+        if isinstance(entry, QueryBlock):
+            assert row.payload is not None
+            template = QueryTemplate.from_json(entry.template).to_json()
+            block = TemplateRows.read(template, row.payload, row.seq)
+            ids = range(entry.first, entry.first + entry.count)
+            found += [("register", slot_query(block.spec(id_))) for id_ in ids]
+        elif isinstance(entry, QuerySpec):
+            found.append(("register", slot_query(entry)))
+        elif isinstance(entry, QueryAltered):
+            found.append(("alter", (entry.id, slot_query(entry.query), entry.before, entry.paused)))
+        elif isinstance(entry, QueryDropped):
+            found.append(("drop", entry.id))
+    return found
+
+
+def feed(session: Session, rows: list[dict[str, Any]], sizes: Iterator[tuple[int, bool]]) -> None:
+    """Apply rows in parts of the given sizes; a part with a kill ends before its commit."""
+    db, home = session.link.db, session.home
+    while True:
+        stream = find_query_stream(db, "watch")
+        assert stream is not None
+        start = stream.position.get("t/0", 0)
+        if start >= len(rows):
+            assert (stream.rows, stream.dead) == (len(rows), 0)
+            return
+        size, is_killed = next(sizes, (len(rows), False))
+        records = pa.RecordBatch.from_pylist(rows[start : start + size], schema_of(stream.spec).schema)
+        part = SourceRows(records, "t/0", np.arange(start, start + records.num_rows), [])
+        after = {"t/0": start + records.num_rows}
+        if is_killed:
+            killed = patch.object(query_rows, "note_applied", side_effect=KeyboardInterrupt)
+            with killed, pytest.raises(KeyboardInterrupt):
+                apply_rows(db, home, stream, part, after)
+            continue
+        apply_rows(db, home, stream, part, after)
+        with pytest.raises(OtherPositionError):
+            apply_rows(db, home, stream, part, after)  # a second reader that began at the same place
+
+
+@share(4)
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.region or "everywhere")
+@given(st.data())
+def test_rows_are_the_statements_that_they_stand_for(template: Template, data: st.DataObject) -> None:
+    columns = (*template.fixed, *template.moved)
+    row = st.fixed_dictionaries(
+        {
+            "name": st.sampled_from(["a", "b", "c"]),
+            **{key: VALUES[key] for key in columns},
+            "_drop": st.sampled_from([None, None, False, True]),
+        }
+    )
+    rows = data.draw(st.lists(row, min_size=1, max_size=12))
+    sizes = data.draw(st.lists(st.tuples(st.integers(1, 6), st.booleans()), max_size=12))
+    holes = {key: f":{key}" for key in columns}
+    select = f"{template.select.format(**holes)} {template.region.format(**holes)}"
+    made = f"{STREAM} REGISTER QUERIES watch FROM INSERTS AS {select};"
+    with sessions() as streamed, sessions() as typed:
+        execute(streamed, made)
+        feed(streamed, rows, iter(sizes))
+        execute(typed, made)
+        for statement in statements(template, rows):
+            execute(typed, statement)
+        assert commands(read_log(streamed.link.db)) == commands(read_log(typed.link.db))
+        names = [[query.name for query in session.queries()] for session in (streamed, typed)]
+        assert names[0] == names[1]
