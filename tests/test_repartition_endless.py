@@ -9,9 +9,7 @@ from support.local import local_session
 from support.repartition import Dealt, dealt_in_all_ways, routing, rows, run, updates
 
 from stqsh.client.api import Session
-from stqsh.lang.errors import NotSupportedError
 from stqsh.sources.replay_store.manifest import read_manifest
-from stqsh.storage.control_log import set_meta
 
 pytestmark = pytest.mark.slow
 
@@ -100,13 +98,3 @@ def test_it_says_what_stands_and_rows_that_were_dealt_go(tmp_path: Path) -> None
 def gone_rows(session: Session) -> int:
     manifest = read_manifest(session.home.stream(session.streams()[0].id))
     return 0 if manifest is None else manifest.gone_rows
-
-
-def test_a_session_on_a_cluster_says_that_it_is_not_supported_yet(tmp_path: Path) -> None:
-    with local_session(tmp_path / "home", 3) as session:
-        run(session, CREATE)
-        set_meta(session.link.db, "state", "spark/5")
-        with pytest.raises(
-            NotSupportedError, match="USING grid on a moving stream without an end of a session on a cluster"
-        ):
-            run(session, "REPARTITION cars USING grid;")

@@ -23,10 +23,8 @@ from stqsh.engine.config import TUNING
 from stqsh.engine.delivery.balancer import Balancer
 from stqsh.engine.ingest import dealer
 from stqsh.engine.ingest.stream_preparer import DroppedStores
-from stqsh.lang.errors import NotSupportedError
 from stqsh.routing import strategies, text_splits
 from stqsh.storage.catalogue import live_streams
-from stqsh.storage.control_log import set_meta
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.stream_routes import read_table, stream_routes
 
@@ -360,17 +358,6 @@ def test_a_dropped_stream_takes_its_dealer_with_it(live: tuple[Session, Clock]) 
         kept.remove()
     assert not [*state.glob("deal*")]
     assert not [path for folder in session.home.arena.folders for path in folder.glob("deal*")]
-
-
-def test_what_is_not_supported_says_so(live: tuple[Session, Clock]) -> None:
-    session, _ = live
-    run(session, CREATE_POSTS)
-    set_meta(session.link.db, "state", "spark/5")
-    for stream in ("taxis", "posts"):
-        with pytest.raises(
-            NotSupportedError, match="INTO n SLOTS on a live stream of a session on a cluster"
-        ):
-            run(session, f"REPARTITION {stream} USING object INTO 5 SLOTS;")
 
 
 def test_a_stream_is_repartitioned_before_its_first_record(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from stqsh.lang.binder.bind import Catalogue, bind
 from stqsh.lang.errors import BindError, StatementSyntaxError
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.syntax.parse import parse
+from stqsh.spec.query import QuerySpec
 from stqsh.spec.stream import ColumnSpec
 from stqsh.spec.view import ViewSpec
 
@@ -107,6 +108,22 @@ def test_a_view_keeps_what_was_meant(taxis: Catalogue) -> None:
     reading = read_words(asked, over)
     assert to_sql(reading.statement) == "SELECT oid FROM v WHERE hour = 3 AND oid = 'taxi'"
     bind(asked, over)
+
+
+def test_the_filter_of_a_tail_is_read_as_that_of_a_select(taxis: Catalogue) -> None:
+    rows: QuerySpec = bind(
+        parse("REGISTER QUERY near AS SELECT oid, speed AS pace FROM taxis")[0], taxis
+    ).spec
+    groups: QuerySpec = bind(
+        parse("REGISTER QUERY sums AS SELECT status, COUNT(*) AS n FROM taxis GROUP BY status")[0], taxis
+    ).spec
+    over = replace(taxis, queries={"near": rows, "sums": groups})
+    text, notes = read('TAIL near WHERE status = "free" AND pace > 1 AND hour = 3', over)
+    assert text == "TAIL near WHERE status = 'free' AND pace > 1 AND HOUR(ts) = 3"
+    assert notes == ("'free' is a text: near has no column of that name",)
+    assert read('TAIL sums WHERE "status" = "free" AND n > 1', over)[0].endswith("= 'free' AND n > 1")
+    with pytest.raises(BindError, match="hour"):
+        bind(parse("TAIL sums WHERE hour = 3")[0], over)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,6 @@ from stqsh.spec.log import StreamRouted
 from stqsh.spec.query import SnapshotSpec
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import live_queries, live_streams
-from stqsh.storage.control_log import keeps_heads_in_spark
 from stqsh.storage.progress import step_taken, stream_statuses, unknown_until
 from stqsh.storage.rows import Progress, StreamRow
 from stqsh.storage.session_settings import session_settings
@@ -173,10 +172,6 @@ def _check_possible(desk: StatementContext, stream: StreamRow, change: str) -> N
     """Raise `NotSupportedError` if a stream's routing cannot change; `change` names the change."""
     if stream.spec.is_significant:
         raise NotSupportedError(f"{change} on a stream that RETAINs SIGNIFICANT objects")
-    if stream.spec.needs_dealer and keeps_heads_in_spark(desk.link.db):
-        # The engine can do it. It was not shown yet on Spark from end to end, with executors that are killed.
-        which = "live stream" if stream.spec.is_live else "moving stream without an end"
-        raise NotSupportedError(f"{change} on a {which} of a session on a cluster")
 
 
 def _recent(desk: StatementContext, stream: StreamRow, *, with_texts: bool) -> RecentInput:

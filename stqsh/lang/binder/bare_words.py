@@ -7,12 +7,12 @@ has to handle such words.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import fields, is_dataclass, replace
 from typing import NamedTuple, TypeVar
 
 from stqsh.lang.ast.expressions import Call, Column, Inside, Literal, Node, Star
-from stqsh.lang.ast.statements import OrderItem, Relation, Select, SelectItem, Statement
+from stqsh.lang.ast.statements import OrderItem, Relation, Select, SelectItem, Statement, Tail
 from stqsh.lang.binder.views import view_columns
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.printer.values import quoted
@@ -35,8 +35,11 @@ class Reading(NamedTuple):
 def read_words(statement: Statement, catalogue: CatalogueView) -> Reading:
     """Replace words that name no column by texts and by functions of the stream's time.
 
-    A SELECT over sources that the catalogue does not know is not changed.
+    A SELECT over sources that the catalogue does not know is not changed. The filter of a TAIL may use what
+    its query selects, as well as columns.
     """
+    if isinstance(statement, Tail):
+        return _read_filter(statement, catalogue)
     select = statement if isinstance(statement, Select) else getattr(statement, "select", None)
     if not isinstance(select, Select) or not (statement.text == "" or _WORDS.search(statement.text)):
         return Reading(statement)
@@ -48,8 +51,31 @@ def read_words(statement: Statement, catalogue: CatalogueView) -> Reading:
     if read is select:
         return Reading(statement)
     where = " and ".join(relation.name for relation in select.relations)
-    notes = tuple(f"{quoted(text)} is a text: {where} has no column of that name" for text in texts)
-    return Reading(read if statement is select else replace(statement, select=read), notes)  # type: ignore[call-arg]
+    whole = read if statement is select else replace(statement, select=read)  # type: ignore[call-arg]
+    return Reading(whole, _notes(texts, where))
+
+
+def _read_filter(statement: Tail, catalogue: CatalogueView) -> Reading:
+    """Replace the bare words of a TAIL's filter."""
+    query = catalogue.query(statement.name.text)
+    stream = None if query is None else catalogue.stream(query.stream)
+    if statement.where is None or query is None or stream is None:
+        return Reading(statement)
+    if query.aggregates is not None:  # its rows have only what it selects
+        names = _Names(frozenset(), frozenset(one.name for one in query.aggregates.select), None)
+    else:
+        tables = [catalogue.table(join.table) for join in query.joins]
+        sources = [stream.types, *(table.types for table in tables if table is not None)]
+        columns = frozenset(name.lower() for one in sources for name in one)
+        time = Column(stream.time) if stream.time else None
+        names = _Names(columns, frozenset(column.name for column in query.select), time)
+    texts: dict[str, None] = {}
+    read = _read(statement.where, names, texts)
+    return Reading(replace(statement, where=read), _notes(texts, query.name))
+
+
+def _notes(texts: Iterable[str], where: str) -> tuple[str, ...]:
+    return tuple(f"{quoted(text)} is a text: {where} has no column of that name" for text in texts)
 
 
 class _Names(NamedTuple):
