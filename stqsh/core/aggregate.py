@@ -79,9 +79,11 @@ class _StreamMerge:
             merger = KINDS[kind]
             if not isinstance(merger, MergingKind):
                 raise ValueError(f"queries of the kind {kind!r} have nothing to merge")
-            partials, marks = self._payloads(f"partial/{kind}"), self._payloads(f"marks/{kind}")
+            partials, marks, holds = (
+                self._payloads(f"{what}/{kind}") for what in ("partial", "marks", "holds")
+            )
             first, none = min(chunk.first_step for chunk in self.chunks), np.empty(0, np.int64)
-            batch = MergeInput(self.state, spec, kind, partials, marks, first, none)
+            batch = MergeInput(self.state, spec, kind, partials, marks, holds, first, none)
             if not merger.holds_back:
                 out += self._encode(merger.merge(batch))
                 continue

@@ -323,12 +323,8 @@ REFRESHED_NEAREST = QueryKindEntry("refreshed_nearest", True, {"dwell": "dwell o
 
 NEAREST_FIRST = QueryKindEntry("nearest_first", True)
 FIRST = QueryKindEntry("first")
-REFRESHED_FIRST = QueryKindEntry(
-    "refreshed_first", unsupported={"dwell": "dwell together with SYNC or WINDOW"}, remembers=True
-)
-REFRESHED_NEAREST_FIRST = QueryKindEntry(
-    "refreshed_nearest_first", True, {"dwell": "dwell on the nearest, looked at now and then"}, remembers=True
-)
+REFRESHED_FIRST = QueryKindEntry("refreshed_first", remembers=True)
+REFRESHED_NEAREST_FIRST = QueryKindEntry("refreshed_nearest_first", True, remembers=True)
 
 RECORDS = QueryKindEntry("records")
 """The kind of FOLLOW, which no SELECT has."""

@@ -92,6 +92,23 @@ def test_columns_of_the_select_list_are_named_by_number(taxis: Catalogue) -> Non
     assert by_number["aggregates"] == by_name["aggregates"]
 
 
+@pytest.mark.parametrize(
+    ("shown", "groups", "plain"),
+    [
+        ("status", "status, n", "status"),
+        ("status AS s", "s, n, HOUR(ts)", "s"),
+        ("status AS s, 1 AS one", "n, 1", "1"),
+        ("HOUR(ts) AS h, status", "status, n, HOUR(ts)", "status, HOUR(ts)"),
+    ],
+)
+def test_distinct_leaves_out_groups_that_are_not_shown(
+    shown: str, groups: str, plain: str, taxis: Catalogue
+) -> None:
+    distinct = bound(f"SELECT DISTINCT {shown} FROM taxis GROUP BY {groups} ORDER BY 1 LIMIT 2", taxis).spec
+    same = bound(f"SELECT {shown} FROM taxis GROUP BY {plain} ORDER BY 1 LIMIT 2", taxis).spec
+    assert distinct["aggregates"] == same["aggregates"]
+
+
 def test_distinct_adds_nothing_to_groups_that_are_shown(taxis: Catalogue) -> None:
     plain, distinct = (
         bound(f"SELECT {word} status AS s, n FROM taxis GROUP BY s, n", taxis).spec
@@ -356,8 +373,10 @@ def test_what_significant_objects_are_not_enough_for(taxis: Catalogue) -> None:
     significant = replace(taxis.streams["taxis"], retain="significant", max_speed=10.0)
     known = Catalogue({"taxis": significant}, settings=taxis.settings)
     assert bound("REGISTER QUERY q AS SELECT oid FROM taxis LIMIT 3", known).spec["kind"] == "first"
-    with pytest.raises(NotSupportedError, match="changes together with dwell on a stream with RETAIN"):
-        bound("REGISTER QUERY q WITH (changes => true, dwell => 1 s) AS SELECT oid FROM taxis", known)
+    spec = bound("REGISTER QUERY q WITH (changes => true, dwell => 1 s) AS SELECT oid FROM taxis", known).spec
+    assert (spec["kind"], spec["first"]) == ("first", {"order": [], "limit": 2**31 - 1})
+    with pytest.raises(NotSupportedError, match="dwell on aggregates on a stream with RETAIN SIGNIFICANT"):
+        bound("REGISTER QUERY q WITH (dwell => 1 s) AS SELECT COUNT(*) FROM taxis", known)
 
 
 # --- snapshots ---
@@ -503,7 +522,18 @@ def test_tail_knows_no_distance_that_is_not_selected(taxis: Catalogue) -> None:
     [
         ("SELECT * FROM taxis M, robots R", "joins of streams with each other"),
         ("SELECT loc INSIDE CIRCLE(5) AROUND '7' AS near FROM taxis", "a moving region outside of WHERE"),
-        ("SELECT DISTINCT oid FROM taxis GROUP BY oid, n", "SELECT DISTINCT without all that it groups by"),
+        (
+            "SELECT DISTINCT status, COUNT(*) AS c FROM taxis GROUP BY status, n",
+            "SELECT DISTINCT of values of more groups than it shows",
+        ),
+        (
+            "SELECT DISTINCT status FROM taxis GROUP BY status, n HAVING n > 3",
+            "SELECT DISTINCT of values of more groups than it shows",
+        ),
+        (
+            "SELECT DISTINCT COALESCE(n, 0) AS c FROM taxis GROUP BY n, status",
+            "SELECT DISTINCT of values of more groups than it shows",
+        ),
     ],
 )  # fmt: skip
 def test_queries_to_come(query: str, what: str, taxis: Catalogue) -> None:
@@ -571,6 +601,9 @@ def test_members_of_aggregates_dwell(taxis: Catalogue) -> None:
         ("NEAREST 3 TO (1, 2)", "nearest"),
         ("NEAREST 3 TO (1, 2) ORDER BY oid LIMIT 2", "nearest_first"),
         ("ORDER BY oid LIMIT 2", "first"),
+        ("SYNC 10 s", "refreshed_first"),
+        ("LIMIT 2 WINDOW 10 s SLIDE 5 s", "refreshed_first"),
+        ("NEAREST 3 TO (1, 2) SYNC 10 s", "refreshed_nearest_first"),
     ],
 )
 def test_rows_of_merged_answers_dwell(rest: str, kind: str, taxis: Catalogue) -> None:

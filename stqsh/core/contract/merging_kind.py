@@ -11,7 +11,7 @@ from stqsh.core.contract.query_kind import QueryKind, QueryLogic, StreamBatch
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
 from stqsh.core.output.batch_output import BatchOutput
 from stqsh.core.output.merge import MergedUpdates, MergeInput, first_k
-from stqsh.core.output.partials import DROP, END, HOLD, PAUSE, REGISTER, WAKE, Partials
+from stqsh.core.output.partials import DROP, END, PAUSE, REGISTER, Partials
 from stqsh.core.queries.query_table import ACTIVE
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.spec.chunk import Chunk
@@ -53,11 +53,6 @@ class MergingLogic(QueryLogic):
         """Announce new queries to Aggregate."""
         super().register(positions, new)
         self._mark(positions, self.batch.timing.first, REGISTER)
-        held = positions[self.queries.dwell[positions] > 0]
-        if len(held):
-            # The mark has int32; no run has more steps than its maximum.
-            steps = np.minimum(-(-self.queries.dwell[held] // self.batch.timing.tick), np.iinfo(np.int32).max)
-            self._mark(held, self.batch.timing.first, HOLD, steps.astype(np.int32))
 
     def pause(self, positions: Array) -> None:
         """Mark queries as paused, so that Aggregate freezes their answers."""
@@ -66,14 +61,14 @@ class MergingLogic(QueryLogic):
     def retire(self, positions: Array, steps: Array, why: int) -> None:
         """Remove queries, and mark them so that Aggregate retracts their answers."""
         if why == ENDED:
-            self._wake(positions)
+            self._hold(positions)
         for step in np.unique(steps).tolist():
             self._mark(positions[steps == step], step, DROP if why == DROPPED else END)
         super().retire(positions, steps, why)
 
     def chunks(self) -> list[Chunk]:
         """Return the candidates and marks of the batch."""
-        self._wake(np.arange(len(self.queries)))
+        self._hold(np.arange(len(self.queries)))
         return self.partials.chunks()
 
     def limits(self, positions: Array) -> Array:
@@ -81,15 +76,18 @@ class MergingLogic(QueryLogic):
         limits: Array = self.queries.k[positions]
         return limits
 
-    def _wake(self, positions: Array) -> None:
-        """Mark active queries with DWELL, so that Aggregate sends their changes that are due."""
+    def syncs(self) -> Array:
+        """Return the SYNC of each query, µs, int64 (queries,); by default 0, for following every step."""
+        return np.zeros(len(self.queries), np.int64)
+
+    def _hold(self, positions: Array) -> None:
+        """Report active queries with DWELL, so that Aggregate sends their changes that are due."""
         queries = self.queries
         held = positions[(queries.dwell[positions] > 0) & (queries.mode[positions] == ACTIVE)]
         if len(held):
-            self._mark(held, self.batch.timing.last, WAKE)
+            self.partials.hold(queries.id[held], queries.dwell[held], self.syncs()[held])
 
-    def _mark(self, positions: Array, step: int, mark: int, k: Array | None = None) -> None:
+    def _mark(self, positions: Array, step: int, mark: int) -> None:
         queries = self.queries
         shows = queries.shows_distance[positions] > 0
-        k = self.limits(positions) if k is None else k
-        self.partials.mark(queries.id[positions], step, mark, k, shows)
+        self.partials.mark(queries.id[positions], step, mark, self.limits(positions), shows)

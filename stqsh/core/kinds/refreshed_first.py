@@ -38,7 +38,7 @@ from stqsh.core.first.stepped_members import (
     member_codes,
 )
 from stqsh.core.groups.group_deltas import MemberChanges
-from stqsh.core.groups.refresh_schedule import DueQueries, RefreshSchedule
+from stqsh.core.groups.refresh_schedule import DueQueries, QueryTimings, RefreshSchedule
 from stqsh.core.groups.refreshed_members import EventsAsOf, ObjectsAsOf, context_as_of, member_changes
 from stqsh.core.kernels.events.updates import LEFT
 from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
@@ -71,6 +71,14 @@ class _RefreshedLogic(MergingLogic):
     def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
         super().__init__(kind, batch, output)
         self._sent = SentMembers(batch.state, self.queries)
+
+    def syncs(self) -> Array:
+        """Return the SYNC of each query, 0 for those that are looked at in each step."""
+        return np.maximum(self._timings().sync_us, 0)
+
+    def _timings(self) -> QueryTimings:
+        """Return when the queries are refreshed."""
+        raise NotImplementedError
 
     def pause(self, positions: Array) -> None:
         """Do nothing, because what was sent is always stored."""
@@ -172,8 +180,10 @@ class RefreshedFirstLogic(_RefreshedLogic):
         if not self._regions.prepare(begun, staying=True, matched=self._unmatched()):
             return
         self._regions.skip_events()
-        conditions, timings = self._regions.conditions, self._orders.timings()
-        self._refresh(RefreshSchedule(self.batch, self.queries, conditions, timings))
+        self._refresh(RefreshSchedule(self.batch, self.queries, self._regions.conditions, self._timings()))
+
+    def _timings(self) -> QueryTimings:
+        return self._orders.timings()
 
     def _unmatched(self) -> Array:
         """Return False for each query, because none is matched with events; bool (queries,)."""
@@ -329,8 +339,10 @@ class RefreshedNearestFirstLogic(_RefreshedLogic):
         del begun
         follow_keywords(self.batch, self.queries)
         if len(self.queries):
-            timings = self._lookup.timings()
-            self._refresh(RefreshSchedule(self.batch, self.queries, self._conditions, timings))
+            self._refresh(RefreshSchedule(self.batch, self.queries, self._conditions, self._timings()))
+
+    def _timings(self) -> QueryTimings:
+        return self._lookup.timings()
 
     def _withdraw(self, sent: Sent, step: int, why: int) -> None:
         context = context_of(self.batch, self.queries, self._conditions, self.prefix)

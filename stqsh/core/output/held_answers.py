@@ -5,6 +5,9 @@ a change after it has lasted, so kinds need no code for DWELL. Invariant: reader
 every difference from the answer waits. Cost: a sort of the changes and of the rows in the answers of queries
 with DWELL; updates of other queries pass through.
 
+A query with SYNC is only looked at when it is refreshed, so its changes wait from the instant of one refresh
+until the first one that is at least DWELL later.
+
 A row in the answer shows its current record. A row that has left keeps the record and the reason with which
 it left, until it returns or its leaving has lasted. A leaving does not wait if the object became absent.
 """
@@ -24,13 +27,9 @@ from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.core.output.candidates import CandidateRecords
 from stqsh.core.output.merge import MergedUpdates, MergeInput
-from stqsh.core.output.partials import DROP, END, HOLD, WAKE, all_marks
+from stqsh.core.output.partials import DROP, END, Holds, all_holds, all_marks
 from stqsh.core.output.renewed_rows import CHANGED, KeyedChanges, renewed_rows
 from stqsh.core.state.table import ArraySpec, StateTable
-
-_IN_STEPS = BatchTiming(1, 0, 1, 1, -1)
-"""A timing whose time is the number of the step, because DWELL is in steps here."""
-
 
 _UNKNOWN = np.iinfo(np.int64).min
 """The time of an event if only its key is known."""
@@ -40,7 +39,6 @@ class _HeldQueries(StateTable):
     """The queries with DWELL, by id."""
 
     id = ArraySpec(np.int64)
-    dwell = ArraySpec(np.int64)  # in steps
     paused = ArraySpec(np.bool_)
 
 
@@ -60,22 +58,58 @@ class _HeldRows(StateTable):
 
 
 class _Terms(NamedTuple):
-    """The marks of a batch for each query, (queries,) each.
+    """What holds for each query in a batch, (queries,) each.
 
     Attributes:
         awake: Whether changes may become due in the batch, bool; False for a paused query.
         resumed: Whether it is awake again, bool.
         bye: The step at which it is removed, NEVER if it stays.
         why: The reason, int8.
-        first, last: The steps of the batch.
+        dwell, sync: µs; SYNC is 0 for a query that follows every step.
+        timing: The steps of the batch.
+        closing: The closing step, 0 if it is not in the batch.
     """
 
     awake: Array
     resumed: Array
     bye: Array
     why: Array
-    first: int
-    last: int
+    dwell: Array
+    sync: Array
+    timing: BatchTiming
+    closing: int
+
+    def first_looks(self) -> Array:
+        """Return the first step in which each query is looked at."""
+        first = np.full(len(self.sync), self.timing.first)
+        return self._looks(self.timing.at(first), self.sync)
+
+    def due(self, query: Array, steps: Array) -> Array:
+        """Return the step in which changes of queries at steps have lasted, unless they are undone."""
+        timing, sync = self.timing, self.sync[query]
+        begun, last = timing.at(steps), timing.at(steps + 1) - 1
+        since = np.where(sync > 0, np.maximum(begun, last // np.maximum(sync, 1) * sync), begun)
+        return self._looks(since + self.dwell[query], sync)
+
+    def _looks(self, instants: Array, sync: Array) -> Array:
+        """Return the step of the first look at or after instants, in or after the batch.
+
+        In the closing step the look is at its start, also between two multiples of SYNC.
+        """
+        timing, closing = self.timing, self.closing
+        every = np.where(sync > 0, sync, timing.tick)
+        instants = np.maximum(instants, timing.at(timing.first))
+
+        def steps_of(instants: Array) -> Array:
+            steps: Array = -(-instants // every) * every // timing.tick - timing.base + 1
+            return steps
+
+        steps = steps_of(instants)
+        if closing:
+            late = (steps == closing) & (instants > timing.at(closing))
+            steps[late] = steps_of(np.maximum(instants, timing.at(closing + 1)))[late]
+            steps[(instants <= timing.at(closing)) & (steps > closing)] = closing
+        return steps
 
 
 class _Rows(NamedTuple):
@@ -111,10 +145,9 @@ class HeldAnswers:
     def __init__(self, batch: MergeInput) -> None:
         # A separate prefix, because a merge releases everything below its own when its last query ends.
         self._batch, self._prefix = batch, f"s{batch.spec.id}/{batch.kind}-held"
-        self._marks = all_marks(batch.marks)
-        begins = bool((self._marks.mark == HOLD).any())
-        self._is_used = begins or f"{self._prefix}/queries/id" in batch.state
-        if begins:
+        self._marks, self._holds = all_marks(batch.marks), all_holds(batch.holds)
+        self._is_used = bool(len(self._holds.query)) or f"{self._prefix}/queries/id" in batch.state
+        if len(self._holds.query):
             self._register()
 
     @property
@@ -140,11 +173,13 @@ class HeldAnswers:
         return _HeldQueries(self._batch.state, f"{self._prefix}/queries")
 
     def _register(self) -> None:
-        """Add new queries, whose ids are greater than all others and ascend."""
-        queries, new = self._queries, self._marks.mark == HOLD
-        new &= ~np.isin(self._marks.query, queries.id)
-        dwell = self._marks.k[new].astype(np.int64)
-        queries.append(id=self._marks.query[new], dwell=dwell, paused=np.zeros(len(dwell), np.bool_))
+        """Add the queries that are active for the first time, by id."""
+        queries = self._queries
+        new = np.setdiff1d(self._holds.query, queries.id)
+        ids = np.concatenate([queries.id, new])
+        paused = np.concatenate([queries.paused, np.zeros(len(new), np.bool_)])
+        order = np.argsort(ids)
+        queries.store(id=ids[order], paused=paused[order])
 
     def _due(self, news: QueryUpdates, shown: CandidateRecords) -> MergedUpdates:
         """Add the changes of answers, and return the changes that have lasted by the end of the batch."""
@@ -153,10 +188,10 @@ class HeldAnswers:
         records.take([*shown.show(news.show).columns, shown.looked_up(news.show).view(pa.string())])
         terms = self._terms(queries)
         rows = _rows(queries.id, stored, news, terms, (records.keys(), self._times(records)))
-        turns, waiting = _lasting(rows, terms, queries.dwell)
+        turns, waiting = _lasting(rows, terms)
         sent = _sent_after(rows, turns)
         turned, retracted = _turned(rows, turns), _retracted(rows, terms, sent, waiting)
-        updates = _together(turned, _changed(rows, turns, records, terms.first), retracted)
+        updates = _together(turned, _changed(rows, turns, records, terms.timing.first), retracted)
         far, ids = rows.distance[updates.show], queries.id[updates.query]
         updates = updates._replace(query=ids, distance=None if np.isnan(far).all() else far)
         self._store(rows, _kept(rows, terms, sent, waiting), records, terms)
@@ -172,17 +207,18 @@ class HeldAnswers:
         return times
 
     def _terms(self, queries: _HeldQueries) -> _Terms:
-        """Return the marks by query; a query that is paused and resumed in one step continues."""
-        marks, first = self._marks, self._batch.first
+        """Return the terms by query; a query that is paused and resumed in one step continues."""
+        marks, holds, count = self._marks, self._holds, len(queries)
         mine = np.isin(marks.query, queries.id)
         at, mark, step = np.searchsorted(queries.id, marks.query[mine]), marks.mark[mine], marks.step[mine]
-        awake, bye = np.zeros(len(queries), np.bool_), np.full(len(queries), NEVER)
-        why = np.zeros(len(queries), np.int8)
-        awake[at[mark == WAKE]] = True
+        bye, why = np.full(count, NEVER), np.zeros(count, np.int8)
         for ending, reason in ((END, ENDED), (DROP, DROPPED)):
             bye[at[mark == ending]], why[at[mark == ending]] = step[mark == ending], reason
-        last = int(step[mark == WAKE].max(initial=first))
-        return _Terms(awake, awake & queries.paused, bye, why, first, last)
+        awake = np.isin(queries.id, holds.query)
+        dwell, sync = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        dwell[awake], sync[awake] = holds.dwell, holds.sync
+        timing, closing = _clock(holds, self._batch.first)
+        return _Terms(awake, awake & queries.paused, bye, why, dwell, sync, timing, closing)
 
     def _store(
         self, rows: _Rows, kept: tuple[Array, Array, Array], records: CandidateRecords, terms: _Terms
@@ -206,6 +242,14 @@ class HeldAnswers:
         queries.keep(stays)
 
 
+def _clock(holds: Holds, first: int) -> tuple[BatchTiming, int]:
+    """Return the steps of a batch and the closing step, 0 for none; all active queries have the same."""
+    if not len(holds.query):
+        return BatchTiming(first, first, 1, 1, -1), 0
+    base, tick, closing = (int(column[0]) for column in (holds.base, holds.tick, holds.closing))
+    return BatchTiming(first, int(holds.last.max()), base, tick, -1), closing
+
+
 def _rows(
     ids: Array, stored: _HeldRows, news: QueryUpdates, terms: _Terms, records: tuple[Array, Array | None]
 ) -> _Rows:
@@ -215,7 +259,7 @@ def _rows(
     """
     known, new = len(stored), len(news.step)
     query = np.searchsorted(ids, np.concatenate([stored.query, news.query]))
-    since = np.where(terms.resumed[query[:known]], terms.first, stored.since)
+    since = np.where(terms.resumed[query[:known]], terms.first_looks()[query[:known]], stored.since)
     step, far = np.concatenate([since, news.step]), news.distance
     keys, times = np.unique(records[0], return_inverse=True)[1], records[1]
     code = query * (known + new + 1) + keys
@@ -263,7 +307,7 @@ def _turning(rows: _Rows) -> Array:
     return turning
 
 
-def _lasting(rows: _Rows, terms: _Terms, dwell: Array) -> tuple[KeyedChanges, Array]:
+def _lasting(rows: _Rows, terms: _Terms) -> tuple[KeyedChanges, Array]:
     """Return the changes that are due, by step, and the versions of those that wait."""
     turning = _turning(rows)
     at = np.flatnonzero(turning & terms.awake[rows.query])
@@ -275,12 +319,15 @@ def _lasting(rows: _Rows, terms: _Terms, dwell: Array) -> tuple[KeyedChanges, Ar
     toggles = DwellChanges(query.astype(np.int32), number.astype(np.int32), step, op)
     # Comings wait, and so do leavings of objects that are still present; other leavings are due at once.
     is_patient = (op > 0) | np.isin(rows.why[at], (LEFT, OVERTAKEN))
-    absent = np.where(is_patient, NEVER, step)
-    timing = _IN_STEPS._replace(first=terms.first, last=terms.last)
-    lasted, due, waiting = find_lasting(toggles, absent, dwell, terms.bye, timing)
+    # SYNC decides when they are due, so the kernel gets these steps instead of DWELL.
+    due = np.where(is_patient, terms.due(query, step), step)
+    unending = np.full(len(terms.dwell), NEVER)
+    lasted, due, waiting = find_lasting(
+        toggles, due, unending, terms.bye, terms.timing._replace(base=1, tick=1)
+    )
     order = np.argsort(due, kind="stable")
     turns = rows.as_changes(at[lasted[order]], due[order])
-    version = np.where(turns.op > 0, _shown(rows, turns.key, turns.step, terms.first), turns.version)
+    version = np.where(turns.op > 0, _shown(rows, turns.key, turns.step, terms.timing.first), turns.version)
     return turns._replace(version=version), np.concatenate([at[waiting], asleep])
 
 
@@ -333,7 +380,7 @@ def _retracted(rows: _Rows, terms: _Terms, sent: Array, waiting: Array) -> Query
 
 def _kept(rows: _Rows, terms: _Terms, sent: Array, waiting: Array) -> tuple[Array, Array, Array]:
     """Return the versions to store, whether readers hold each, and the step since which each waits."""
-    version, _ = _in_answer(rows, terms.first)
+    version, _ = _in_answer(rows, terms.timing.first)
     is_last = np.append(
         rows.code[version][1:] != rows.code[version][:-1], np.ones(min(len(version), 1), np.bool_)
     )

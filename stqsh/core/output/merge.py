@@ -52,7 +52,7 @@ class MergeInput:
         state: The slot's state.
         spec: The stream's spec.
         kind: The kind's name.
-        partials, marks: The payloads of the chunks "partial/<kind>" and "marks/<kind>".
+        partials, marks, holds: The payloads of the chunks "partial/<kind>", "marks/<kind>", "holds/<kind>".
         first: The first step of the batch.
         held: The ids of the queries with DWELL, for which all new records of staying members are wanted.
     """
@@ -62,6 +62,7 @@ class MergeInput:
     kind: str
     partials: list[pa.RecordBatch]
     marks: list[pa.RecordBatch]
+    holds: list[pa.RecordBatch]
     first: int
     held: Array
 

@@ -3,6 +3,7 @@
 "partial/<kind>" holds candidates: a record batch of `PARTIAL`, followed by the stream's declared columns. Its
 first columns are read by position, because a stream may itself have a column "query". "marks/<kind>" holds
 `MARKS`, the state changes of queries. All slots that hold a query send the same mark, which counts once.
+"holds/<kind>" holds `HOLDS`, the active queries with DWELL.
 
 In SSTD section 6.3 the merger sends the distance r of the k-th result back, so that workers do not send
 candidates beyond r. Here slots always send their own k: whether a candidate counts depends on what the other
@@ -56,13 +57,17 @@ _MARKS: list[tuple[str, pa.DataType]] = [
 MARKS = pa.schema(_MARKS)
 """A state change of a query at a step; k and shows (whether updates have a distance) are for REGISTER."""
 
-REGISTER, PAUSE, DROP, END, LIMIT, HOLD, WAKE = 1, 2, 3, 4, 5, 6, 7
+REGISTER, PAUSE, DROP, END, LIMIT = 1, 2, 3, 4, 5
 """The marks. A query that resumes needs no mark, because its slots send the changes since it paused.
 
 LIMIT is sent with REGISTER if a kind merges twice: its k is the number of merged members that are wanted.
-HOLD is sent with REGISTER of a query with DWELL: its k is the DWELL in steps. WAKE is sent in each batch in
-which a query with DWELL is active: its step is the last step at which changes may become due.
 """
+
+HOLDS = pa.schema(
+    [(name, pa.int64()) for name in ("query", "dwell", "sync", "last", "base", "tick", "closing")]
+)
+"""A query with DWELL that is active in the batch: its DWELL and SYNC in µs (0 without SYNC), the last step at
+which changes may become due, and the batch's clock, as in `stqsh.spec.clock.BatchClock`."""
 
 PART_CANDIDATES = 1 << 17
 """The most candidates in a chunk."""
@@ -76,6 +81,18 @@ class QueryMarks(NamedTuple):
     mark: Array
     k: Array
     shows: Array
+
+
+class Holds(NamedTuple):
+    """Active queries with DWELL, (n,) each, with the columns of `HOLDS`."""
+
+    query: Array
+    dwell: Array
+    sync: Array
+    last: Array
+    base: Array
+    tick: Array
+    closing: Array
 
 
 class CandidateOffers(NamedTuple):
@@ -106,11 +123,18 @@ class Partials:
     def __init__(self, batch: StreamBatch, kind: str) -> None:
         self._batch, self._kind = batch, kind
         self._marks: list[QueryMarks] = []
+        self._holds: list[Holds] = []
         self._offers: list[CandidateOffers] = []
 
     def mark(self, query: Array, step: int, mark: int, k: Array, shows: Array) -> None:
         """Add a mark for queries, given by their ids."""
         self._marks.append(QueryMarks(query, np.full(len(query), step), np.full(len(query), mark), k, shows))
+
+    def hold(self, query: Array, dwell: Array, sync: Array) -> None:
+        """Add active queries with DWELL, given by their ids; `dwell` and `sync` as in `HOLDS`."""
+        timing, clock = self._batch.timing, self._batch.clock
+        times = (timing.last, timing.base, timing.tick, clock.closing)
+        self._holds.append(Holds(query, dwell, sync, *(np.full(len(query), time) for time in times)))
 
     def offer(self, offers: CandidateOffers) -> None:
         """Offer or withdraw candidates."""
@@ -123,6 +147,9 @@ class Partials:
         if self._marks:
             columns = zip(*self._marks, strict=True)
             chunks = [self._chunk("marks", 0, _marks(QueryMarks(*(np.concatenate(c) for c in columns))))]
+        if self._holds:
+            held = [pa.array(np.concatenate(column)) for column in zip(*self._holds, strict=True)]
+            chunks.append(self._chunk("holds", 0, pa.RecordBatch.from_arrays(held, schema=HOLDS)))
         number = 0
         for offers in self._offers:
             for start in range(0, len(offers.step), PART_CANDIDATES):
@@ -173,7 +200,7 @@ def _marks(marks: QueryMarks) -> pa.RecordBatch:
 
 def is_partial(kind: str) -> bool:
     """Return whether chunks of this kind are sent to the Aggregate slots that have their queries."""
-    return kind.startswith(("partial/", "marks/"))
+    return kind.startswith(("partial/", "marks/", "holds/"))
 
 
 def all_marks(batches: Iterable[pa.RecordBatch]) -> QueryMarks:
@@ -184,3 +211,12 @@ def all_marks(batches: Iterable[pa.RecordBatch]) -> QueryMarks:
     marks = QueryMarks(*(column[order] for column in columns))
     _, first = np.unique(np.stack([marks.query, marks.mark.astype(np.int64)]), axis=1, return_index=True)
     return QueryMarks(*(column[first] for column in marks))
+
+
+def all_holds(batches: Iterable[pa.RecordBatch]) -> Holds:
+    """Return the queries with DWELL of several slots, each once, by id; the latest last step counts."""
+    table = pa.Table.from_batches(list(batches), HOLDS)
+    holds = Holds(*(column.to_numpy() for column in table.columns))
+    order = np.lexsort((-holds.last, holds.query))
+    _, first = np.unique(holds.query[order], return_index=True)
+    return Holds(*(column[order[first]] for column in holds))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stqsh.lang.ast.expressions import Call, Column, Expression, Inside, Literal, Node, Parameter, Star
-from stqsh.lang.ast.statements import Select
+from stqsh.lang.ast.statements import Select, SelectItem
 from stqsh.lang.binder.conditions import bind, condition
 from stqsh.lang.binder.functions import AGGREGATES
 from stqsh.lang.binder.literals import duration_us
@@ -104,8 +104,11 @@ def is_aggregated(select: Select) -> bool:
 def without_distinct(select: Select) -> Select:
     """Rewrite a SELECT DISTINCT as the equivalent query over groups; return other queries unchanged.
 
+    Groups that are not shown only repeat rows of the others, so they are left out if all that is shown is
+    groups and constants.
+
     Raises:
-        NotSupportedError: it does not select everything it groups by, so rows of different groups may be
+        NotSupportedError: it computes values of more groups than it shows, so rows of different groups may be
             equal.
     """
     if not select.distinct:
@@ -115,14 +118,25 @@ def without_distinct(select: Select) -> Select:
         listed = [item.expression for item in select.items]
         listed += [Column(item.alias) for item in select.items if item.alias is not None]
         hidden = [one for one in select.group_by if one not in listed and not isinstance(one, Literal)]
-        if hidden:
-            raise NotSupportedError("SELECT DISTINCT without all that it groups by", hidden[0].span)
-        return plain
+        if not hidden:
+            return plain
+        kept = tuple(one for one in select.group_by if one not in hidden)
+        shows_groups = all(_is_group(item, place, kept) for place, item in enumerate(select.items, 1))
+        if not kept or not shows_groups or select.having is not None:
+            raise NotSupportedError("SELECT DISTINCT of values of more groups than it shows", hidden[0].span)
+        return replace(plain, group_by=kept)
     if is_aggregated(plain) or any(isinstance(item.expression, Star) for item in select.items):
         return plain  # it has one row, or its rows differ by their keys
     constants = (Literal, Parameter)
     shown = [item.expression for item in select.items]
     return replace(plain, group_by=tuple(one for one in shown if not isinstance(one, constants)))
+
+
+def _is_group(item: SelectItem, place: int, groups: tuple[Expression, ...]) -> bool:
+    """Return whether the item of a select list, the first of which has place 1, is a group or a constant."""
+    by_place = any(isinstance(one, Literal) and one.value == place for one in groups)
+    by_name = item.alias is not None and Column(item.alias) in groups
+    return by_place or by_name or item.expression in groups or isinstance(item.expression, Literal)
 
 
 def aggregated(select: Select, records: Scope, over_nearest: bool) -> AggregateSpec:

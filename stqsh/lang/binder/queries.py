@@ -156,15 +156,16 @@ def _registered(
     if options.since_now or options.dwell_us:
         place, adds_up = select.relations[0].span, spec.aggregates is not None
         _check_stream(catalogue.stream(spec.stream), options, place, adds_up=adds_up)
-    first = spec.first
     if kind == AGGREGATE.name and options.dwell_us and spec.aggregates is not None:
         if spec.aggregates.each_step or spec.aggregates.sync_us is not None:
             raise NotSupportedError("dwell on aggregates with SYNC or WINDOW, or that time changes", place)
         kind = DWELLING_AGGREGATE.name
-    if kind == RANGE.name and options.changes and _strays(spec.region, spec.select):
-        kind, first = FIRST.name, FirstSpec((), MOST_MEMBERS, each_step=True)
-    spec = replace(spec, for_us=for_us, kind=kind, options=options, first=first)
-    stream = catalogue.stream(spec.stream)
+    spec, stream = replace(spec, for_us=for_us, kind=kind, options=options), catalogue.stream(spec.stream)
+    if kind == RANGE.name and options.changes:
+        # Only records inside regions are kept: rows can wait outside of them, objects cannot.
+        waits = bool(options.dwell_us) and stream is not None and stream.is_significant
+        if waits or _strays(spec.region, spec.select):
+            spec = _limited(spec, FirstSpec((), MOST_MEMBERS))
     stays = options.changes and stream is not None and not stream.keeps_none
     return _timed(spec, select.relations[0].span) if stays else spec
 
@@ -183,8 +184,6 @@ def _timed(spec: QuerySpec, place: Span) -> QuerySpec:
         spec = _refreshed(spec, FirstSpec((), MOST_MEMBERS))
     if spec.kind == NEAREST_FIRST.name and spec.first is not None:
         spec = _refreshed(spec, spec.first)
-    if spec.options.dwell_us and spec.kind == REFRESHED_NEAREST_FIRST.name:
-        raise NotSupportedError("changes of what depends on NOW, of the nearest, together with dwell", place)
     if spec.kind not in _BY_TIME or spec.first is None:
         raise NotSupportedError("changes of what depends on NOW, of the nearest neighbours", place)
     timed = tuple(one.value for one in spec.select if has_node(one.value, NowExpr))
@@ -198,10 +197,8 @@ def _check_stream(stream: StreamSpec | None, options: QueryOptions, place: Span,
         raise BindError(f"SINCE NOW is for event streams; {stream.name} is a moving stream", place)
     if options.dwell_us and stream.keeps_none:
         raise BindError(f"{stream.name} keeps no events (KEEP NONE), so none can dwell", place)
-    waits_for_records = options.changes or adds_up
-    if waits_for_records and options.dwell_us and stream.is_significant:
-        what = "dwell on aggregates" if adds_up else "changes together with dwell"
-        raise NotSupportedError(f"{what} on a stream with RETAIN SIGNIFICANT", place)
+    if adds_up and options.dwell_us and stream.is_significant:
+        raise NotSupportedError("dwell on aggregates on a stream with RETAIN SIGNIFICANT", place)
 
 
 def _strays(region: BoundRegion, columns: Iterable[SelectColumn | OrderColumn]) -> bool:

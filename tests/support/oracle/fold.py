@@ -56,7 +56,7 @@ class HeldRow:
     """A row of an answer that is held back.
 
     name: the object. told: what is selected of it as it last was in the answer, and the row. parting: how it
-    left. since: when it began to differ from what the reader holds.
+    left. since: when it began to differ from what the reader holds, in µs.
     """
 
     name: Any
@@ -343,8 +343,8 @@ class Oracle:
             if row.is_member == row.is_sent:
                 row.since = None
                 continue
-            row.since = n if row.since is None else row.since
-            waits = self.clock.at(n) < self.clock.at(row.since) + query.spec["options"]["dwell_us"]
+            row.since = self.clock.at(n) if row.since is None else row.since
+            waits = self.clock.at(n) < row.since + query.spec["options"]["dwell_us"]
             if waits and (row.is_member or row.parting.why in ("left", "overtaken")):
                 continue
             out.append(row.told[1] if row.is_member else row.parting._replace(step=n))

@@ -115,7 +115,10 @@ def refreshed_rows(draw: st.DrawFn, features: frozenset[str]) -> Case:
 
 @st.composite
 def rows_refreshed(draw: st.DrawFn, case: Case, query: Spec) -> Spec:
-    """A query for rows, now and then; it may look at a window, and one over a region at all objects."""
+    """A query for rows, now and then; it may look at a window, and one over a region at all objects.
+
+    Rows of some dwell.
+    """
     is_nearest = query["region"]["type"] == "nearest"
     if not is_nearest and query["join"] is None and draw(st.integers(0, 3)) == 0:
         query = query | {"region": {"type": "all"}, "condition": None, "areas": []}
@@ -125,8 +128,12 @@ def rows_refreshed(draw: st.DrawFn, case: Case, query: Spec) -> Spec:
     first["order"] = [one for one in first["order"] if is_nearest or not parts_of([one], "distance")]
     shown = [first["order"], query["select"]]
     strays = query["region"]["type"] == "moving_circle" and parts_of(shown, "distance")
-    timing = draw(refreshed({}, case.clock.tick_us))
+    tick = case.clock.tick_us
+    timing = draw(refreshed({}, tick))
     options = {name: value for name, value in query["options"].items() if name != "dwell_us"}
+    if case.spec["keep_us"] != 0:
+        dwell = draw(st.sampled_from([None, None, None, 1, tick, 2 * tick + 1, 6 * tick]))
+        options |= {} if dwell is None else {"dwell_us": dwell}
     if draw(st.integers(0, 3)) == 0:
         fresh = draw(elapsed(case))
         query, options = query | {"select": [*query["select"], ["fresh", fresh]]}, options | {"changes": True}
@@ -136,7 +143,7 @@ def rows_refreshed(draw: st.DrawFn, case: Case, query: Spec) -> Spec:
         timing = draw(st.sampled_from([timing, {}]))
     first["each_step"] = bool(strays or first.get("timed") or nows(first["order"]))
     if not first["each_step"] and not timing:
-        timing = {"sync_us": case.clock.tick_us}
+        timing = {"sync_us": tick}
     kind = "refreshed_nearest_first" if is_nearest else "refreshed_first"
     return query | {"kind": kind, "options": options, "first": first | timing}
 

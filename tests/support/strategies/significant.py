@@ -13,6 +13,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from support.cases import Case, Clock, Command, Row, Spec
+from support.oracle.expressions import parts_of
 from support.strategies.conditions import conditions
 from support.strategies.first import limited_query
 from support.strategies.queries import Schedule, schedules
@@ -99,7 +100,10 @@ def small_regions(draw: st.DrawFn, scope: Scope) -> Spec:
 
 @st.composite
 def _smaller(draw: st.DrawFn, scope: Scope, command: Command, accurate: bool) -> Command:
-    """A registration, mostly with a small region, some with a least accuracy."""
+    """A registration, mostly with a small region, some with a least accuracy.
+
+    Where rows of a merged answer dwell, some are sent again when they change.
+    """
     if command["op"] != "register":
         return command
     query = dict(command["query"])
@@ -111,6 +115,11 @@ def _smaller(draw: st.DrawFn, scope: Scope, command: Command, accurate: bool) ->
             query["areas"] = sorted(_areas(query["condition"]))
     if draw(st.integers(0, 3)) == 0:
         query = draw(limited_query(scope, query))
+    is_held = query["kind"] != "range" and "dwell_us" in query["options"]
+    if is_held and not parts_of(query["select"], "distance") and draw(st.booleans()):
+        query["options"] = query["options"] | {"changes": True}
+        if query["kind"] == "first" and draw(st.booleans()):
+            query["first"] = query["first"] | {"limit": 2**31 - 1}
     if accurate:
         query["options"] = query["options"] | {"min_accuracy": draw(st.sampled_from(ACCURACIES))}
     return {"op": "register", "query": query}
