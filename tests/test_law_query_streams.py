@@ -6,7 +6,7 @@ Both give the same commands with the same ids in the same order, and the engine 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -18,20 +18,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.budget import share
+from support.query_streams import commands, execute, session_without_engine
 
 from stqsh.client.api import Session
-from stqsh.client.connection import Connection
-from stqsh.profile import load_profile
 from stqsh.sources import query_rows
 from stqsh.sources.query_rows import OtherPositionError, SourceRows, apply_rows, schema_of
-from stqsh.spec.log import QueryAltered, QueryBlock, QueryDropped
-from stqsh.spec.query import QuerySpec, slot_query
-from stqsh.storage.control_log import ControlDb, read_log
-from stqsh.storage.engine_info import EngineInfo
-from stqsh.storage.home import open_home
+from stqsh.storage.control_log import read_log
 from stqsh.storage.queries.query_streams import find_query_stream
-from stqsh.storage.queries.query_templates import QueryTemplate, TemplateRows
-from stqsh.storage.rows import LogRow
 
 STREAM = """CREATE MOVING STREAM taxis (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, status STRING)
   KEY oid LOCATION (lon, lat) TIME ts FROM INSERTS;"""
@@ -63,22 +56,6 @@ VALUES = {
 }
 
 
-@contextmanager
-def sessions() -> Iterator[Session]:
-    """A session without an engine."""
-    with TemporaryDirectory() as folder:
-        home = open_home("s", root=Path(folder))
-        db = ControlDb(home.path, clock=lambda: 7, create=True)
-        link = Connection(home, db, lambda home: EngineInfo(0, 0, 0, "ready"))
-        yield Session(home, load_profile(None), autoplay=False, link=link)
-        db.close()
-
-
-def execute(session: Session, text: str) -> None:
-    for _ in session.outcomes(text):
-        pass
-
-
 def literal(value: Any) -> str:
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
 
@@ -101,26 +78,6 @@ def statements(template: Template, rows: list[dict[str, Any]]) -> Iterator[str]:
             yield from (drop, register)
         elif any(before[key] != row[key] for key in template.moved):
             yield f"ALTER QUERY {name} {region};"
-
-
-def commands(rows: list[LogRow]) -> list[tuple[str, Any]]:
-    """What the log tells slots about queries, query by query."""
-    found: list[tuple[str, Any]] = []
-    for row in rows:
-        entry = row.entry
-        if isinstance(entry, QueryBlock):
-            assert row.payload is not None
-            template = QueryTemplate.from_json(entry.template).to_json()
-            block = TemplateRows.read(template, row.payload, row.seq)
-            ids = range(entry.first, entry.first + entry.count)
-            found += [("register", slot_query(block.spec(id_))) for id_ in ids]
-        elif isinstance(entry, QuerySpec):
-            found.append(("register", slot_query(entry)))
-        elif isinstance(entry, QueryAltered):
-            found.append(("alter", (entry.id, slot_query(entry.query), entry.before, entry.paused)))
-        elif isinstance(entry, QueryDropped):
-            found.append(("drop", entry.id))
-    return found
 
 
 def feed(session: Session, rows: list[dict[str, Any]], sizes: Iterator[tuple[int, bool]]) -> None:
@@ -147,6 +104,10 @@ def feed(session: Session, rows: list[dict[str, Any]], sizes: Iterator[tuple[int
             apply_rows(db, home, stream, part, after)  # a second reader that began at the same place
 
 
+def _session(folder: str, name: str) -> AbstractContextManager[Session]:
+    return session_without_engine(Path(folder) / name)
+
+
 @share(4)
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda template: template.region or "everywhere")
 @given(st.data())
@@ -164,7 +125,7 @@ def test_rows_are_the_statements_that_they_stand_for(template: Template, data: s
     holes = {key: f":{key}" for key in columns}
     select = f"{template.select.format(**holes)} {template.region.format(**holes)}"
     made = f"{STREAM} REGISTER QUERIES watch FROM INSERTS AS {select};"
-    with sessions() as streamed, sessions() as typed:
+    with TemporaryDirectory() as folder, _session(folder, "a") as streamed, _session(folder, "b") as typed:
         execute(streamed, made)
         feed(streamed, rows, iter(sizes))
         execute(typed, made)

@@ -7,17 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.query_streams import execute, session_without_engine
 
 from stqsh.client.api import Session
-from stqsh.client.connection import Connection
 from stqsh.client.results import Rows
 from stqsh.client.statements.describe import dump
 from stqsh.errors import StqshError
 from stqsh.lang.errors import BindError, NotSupportedError
-from stqsh.profile import load_profile
-from stqsh.storage.control_log import ControlDb
-from stqsh.storage.engine_info import EngineInfo
-from stqsh.storage.home import open_home
 
 CREATE = """
 CREATE MOVING STREAM taxis (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, status STRING, n INT)
@@ -30,17 +26,9 @@ A = "('a', 'free', 3, 1.5, 2, 100, NULL)"
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    home = open_home("s", root=tmp_path)
-    db = ControlDb(home.path, clock=lambda: 7, create=True)
-    link = Connection(home, db, lambda home: EngineInfo(0, 0, 0, "ready"))
-    session = Session(home, load_profile(None), autoplay=False, link=link)
-    execute(session, CREATE)
-    yield session
-    db.close()
-
-
-def execute(session: Session, text: str) -> list[str]:
-    return [getattr(outcome, "text", "") for outcome in session.outcomes(text)]
+    with session_without_engine(tmp_path) as session:
+        execute(session, CREATE)
+        yield session
 
 
 def shown(session: Session, text: str) -> list[tuple[Any, ...]]:
@@ -120,16 +108,12 @@ def test_a_dump_has_the_rows(session: Session, tmp_path: Path) -> None:
     execute(session, f"INSERT INTO watch VALUES {A}, ('b''s', 'free', 4, 0, 0, 5, NULL); PAUSE QUERY a;")
     execute(session, f"INSERT INTO watch VALUES {A.replace('100', '70')};")
     script = dump(session.link).text
-    home = open_home("again", root=tmp_path)
-    db = ControlDb(home.path, clock=lambda: 7, create=True)
-    link = Connection(home, db, lambda home: EngineInfo(0, 0, 0, "ready"))
-    again = Session(home, load_profile(None), autoplay=False, link=link)
-    execute(again, script)
-    assert queries(again) == queries(session)
-    assert [query.state for query in again.queries()] == ["paused", "active"]
-    assert dump(link).text == script
-    assert execute(again, f"INSERT INTO watch VALUES {A};") == ["1 query altered by watch"]
-    db.close()
+    with session_without_engine(tmp_path / "again") as again:
+        execute(again, script)
+        assert queries(again) == queries(session)
+        assert [query.state for query in again.queries()] == ["paused", "active"]
+        assert dump(again.link).text == script
+        assert execute(again, f"INSERT INTO watch VALUES {A};") == ["1 query altered by watch"]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
+from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 from stqsh.client.results import Message, Outcome
@@ -76,6 +78,7 @@ def drop(desk: StatementContext, statement: statements.Drop) -> Iterator[Outcome
     db, word = desk.link.db, statement.kind.lower()
     dropped: list[object] = []
     remarks: list[str] = []
+    folders: list[Path] = []
     names: list[str] = []
     missing: list[str] = []
     find, change = _DROPS[statement.kind]
@@ -91,6 +94,7 @@ def drop(desk: StatementContext, statement: statements.Drop) -> Iterator[Outcome
                 check_streams_unused(db, _USED_AS[statement.kind], name.text, found.id)
             if isinstance(found, QueryStreamRow):
                 remarks.append(_streamed_remark(count_streamed(db, found.id)))
+                folders.append(desk.link.home.stream(found.id))
             one = statements.Drop(_kind_of(found, statement.kind), (name,), statement.if_exists)
             try:
                 change(db, f"{to_sql(one)};", found)
@@ -99,6 +103,8 @@ def drop(desk: StatementContext, statement: statements.Drop) -> Iterator[Outcome
                 raise BindError(error.message, span, hint=error.hint, piece=piece) from error
             dropped.append(found)
             names.append(name.text)
+    for folder in folders:
+        rmtree(folder, ignore_errors=True)
     desk.link.wake()
     for absent in missing:
         yield Message(f"there is no {word} {absent}")

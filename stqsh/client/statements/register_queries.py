@@ -25,6 +25,7 @@ from stqsh.lang.ast.source import Span
 from stqsh.lang.ast.statements import (
     FileSource,
     InsertsSource,
+    KafkaSource,
     RegisterQueries,
     RegisterQuery,
     Select,
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
 
 NAME_COLUMN = "name"
 """The column with the queries' names, if KEY names none."""
-SUPPORTED_SOURCES = (InsertsSource,)
+SUPPORTED_SOURCES = (InsertsSource, KafkaSource)
 """The sources of query streams."""
 TABLE_PREFIX = "query"
 """Without such a column, the queries of a table are called query_1, query_2, …."""
@@ -80,7 +81,7 @@ def register_queries(desk: StatementContext, statement: RegisterQueries) -> Iter
             raise BindError(
                 "REGISTER QUERIES takes its rows from files or from a live source",
                 statement.select.items[0].span,
-                expected=("FROM FILE 'glob' before AS", "FROM INSERTS"),
+                expected=("FROM FILE 'glob' before AS", "FROM INSERTS", "FROM KAFKA 'host' TOPIC 'topic'"),
             )
         if statement.name is not None:
             raise BindError(
@@ -122,7 +123,7 @@ def query_stream(desk: StatementContext, statement: RegisterQueries) -> Message:
             hint="REGISTER QUERIES name FROM INSERTS AS SELECT …",
         )
     if not isinstance(source, SUPPORTED_SOURCES):
-        raise NotSupportedError("a query stream from a source other than INSERTS", source.span)
+        raise NotSupportedError("a query stream from a source other than INSERTS and KAFKA", source.span)
     check_free(name, desk.view)
     parameters = dict.fromkeys(parameters_in(statement.select), "STRING")
     if not parameters or DROP_COLUMN in parameters:

@@ -17,6 +17,8 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -209,18 +211,30 @@ class Engine:
             target=self._leave_with_owner, args=(control, supervisor), name="owner", daemon=True
         ).start()
         delivery.retention.start()
-        sinks = SinkKeeper(self._home, control)
-        sinks.start()
         watchdog.start()
         if not settings.local:
             snapshots.start()
         try:
-            supervisor.run()
+            with self._outside(control):
+                supervisor.run()
         finally:
             watchdog.stop()
             snapshots.stop()
             preparer.stop()
             delivery.retention.stop()
+
+    @contextmanager
+    def _outside(self, control: ControlDb) -> Iterator[None]:
+        """Run what writes the session's sinks and what reads its query streams."""
+        from stqsh.engine.ingest.query_intakes import QueryIntakes
+
+        sinks, queries = SinkKeeper(self._home, control), QueryIntakes(self._home, control)
+        sinks.start()
+        queries.start()
+        try:
+            yield
+        finally:
+            queries.stop()
             sinks.stop()
 
     def _mirror(self, settings: EngineSettings, control: ControlDb) -> ControlMirror | None:

@@ -248,18 +248,26 @@ def _is_at_end(position: LivePosition | None, state: SourceState) -> bool:
     )
 
 
-def _described(state: SourceState, position: LivePosition, cut: list[str]) -> LiveState:
-    lag = {part: max(0, state.ends.get(part, next_) - next_) for part, next_ in position.next.items()}
-    message = state.message
-    if lost := gone(position.next, state):
+def why_waiting(state: SourceState, position: Position, cut: list[str]) -> str:
+    """Return why a stream waits at a position although its source answers; "" if it does not.
+
+    `cut` are the parts that end before the position.
+    """
+    if lost := gone(position, state):
         part, start, stop = lost[0]
-        message = (
+        return (
             f"the stream waits: {start} to {stop - 1} of {part} are gone (retention);"
             " SET sources.gone = skip; continues without them, or DROP the stream and create it again"
         )
-    elif cut:
-        message = (
+    if cut:
+        return (
             f"the stream waits: {cut[0]} was truncated, or created again: it ends at {state.ends[cut[0]]},"
-            f" and the stream is at {position.next[cut[0]]}; DROP the stream and create it again"
+            f" and the stream is at {position[cut[0]]}; DROP the stream and create it again"
         )
+    return ""
+
+
+def _described(state: SourceState, position: LivePosition, cut: list[str]) -> LiveState:
+    lag = {part: max(0, state.ends.get(part, next_) - next_) for part, next_ in position.next.items()}
+    message = why_waiting(state, position.next, cut) or state.message
     return LiveState(lag, message, position.next.get(PART, 0))

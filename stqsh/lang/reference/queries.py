@@ -29,7 +29,8 @@ CONTINUOUS = (
     ),
     ReferenceEntry(
         "REGISTER QUERIES",
-        """REGISTER QUERIES FROM FILE 'glob' [FORMAT format] | name FROM INSERTS [KEY column]
+        """REGISTER QUERIES FROM FILE 'glob' [FORMAT format] | name FROM INSERTS
+  | name FROM KAFKA 'host:port' TOPIC 'topic', … [FROM EARLIEST | LATEST] [KEY column]
   [SINCE NOW] [FOR duration] [WITH (…)] AS
   SELECT list FROM stream [, table] [WHERE … :column …] [INSIDE … | NEAREST :column TO :column]""",
         "Register a continuous query for each row of a file, or of a live source as its rows arrive.",
@@ -48,8 +49,8 @@ where a value is missing or does not fit, a latitude is beyond 90, a rectangle r
 only that of a single query can, or a name is in use.
 A script's variable that has been set comes first: :x1 is then its value in all rows.
 With a live source, the statement makes a query stream: a row with a new name registers a query, one with a
-known name changes it, and one with _drop TRUE drops it. SHOW QUERY STREAMS lists them; DROP QUERIES name
-drops one with its queries.
+known name changes it, and one with _drop TRUE, or a message without a value, drops it. SHOW QUERY STREAMS
+lists them; DROP QUERIES name drops one with its queries.
 From Python, session.register_many(template, table) takes the rows of a table in memory.""",
     ),
 )

@@ -29,6 +29,7 @@ from stqsh.sources.formats.text_values import TextValues
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
 from stqsh.sources.live.message_formats import READERS, PayloadFormat, Place, ReadValues
 from stqsh.sources.live.text_lines import CsvHeader, data_lines, header_lines
+from stqsh.spec.query_stream import DROP_COLUMN
 from stqsh.spec.stream import META_COLUMNS, KafkaSourceSpec, LiveSourceSpec, Options, StreamSpec
 
 _UTC = pa.timestamp("us", tz="UTC")
@@ -66,6 +67,14 @@ class Decoded(NamedTuple):
     records: pa.RecordBatch
     dead: list[DeadLetter]
     size: int = 0
+
+
+class PlacedRecords(NamedTuple):
+    """Records in the order of their messages, the places of these, int64 (n,), and the dead letters."""
+
+    records: pa.RecordBatch
+    places: Place
+    dead: list[DeadLetter]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +126,16 @@ class MessageDecoder:
     def decode(self, messages: Messages) -> Decoded:
         """Decode the messages of one partition; each becomes records or a dead letter."""
         return self.decode_parts([messages.place], np.array([len(messages.values)]), messages)[0]
+
+    def decode_placed(self, messages: Messages) -> PlacedRecords:
+        """Decode the messages of one partition, and return the place of each record."""
+        records, message, dead = self._decode(messages)
+        offsets, texts = messages.offsets[dead.places].tolist(), _texts(messages, dead.places)
+        letters = [
+            DeadLetter(messages.place, offset, reason, text)
+            for offset, reason, text in zip(offsets, dead.reasons, texts, strict=True)
+        ]
+        return PlacedRecords(records, messages.offsets[message], letters)
 
     def decode_parts(
         self, parts: Sequence[str], counts: NDArray[np.int64], messages: Messages
@@ -203,6 +222,8 @@ class MessageDecoder:
                 columns.append(self._meta_column("_key", messages, gone))
             elif name == self.layout.time:
                 columns.append(self._meta_column("_timestamp", messages, gone))
+            elif name == DROP_COLUMN and not self.layout.located:  # a row of a query stream
+                columns.append(pa.array([True] * len(gone)))
             else:
                 columns.append(pa.nulls(len(gone), pa.binary()))
         return ReadValues(columns, gone, BadRows.of(()))

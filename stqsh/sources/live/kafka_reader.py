@@ -93,6 +93,11 @@ class KafkaReader:
         while len(self._idle) > _KEPT:
             self._idle.pop(next(iter(self._idle))).consumer.close()
 
+    def close(self) -> None:
+        """Close all consumers."""
+        for part in [*self._idle]:
+            self._idle.pop(part).consumer.close()
+
     def close_idle(self) -> None:
         """Close the consumers that have been idle for a while, because they would keep fetching."""
         long_ago = time.monotonic() - _IDLE_S

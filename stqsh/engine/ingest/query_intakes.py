@@ -1,0 +1,182 @@
+"""Query intakes: a thread for each query stream FROM KAFKA turns its messages into queries.
+
+The position of the source is in control.db, where it changes together with the queries
+(`stqsh.sources.query_rows`). So an intake that is killed continues after the last message that counts.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import threading
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from stqsh.engine.planning.live_inputs import TruncationWatch, why_waiting
+from stqsh.errors import StqshError
+from stqsh.sources.live.decoding import MessageDecoder
+from stqsh.sources.live.kafka_client import client_settings
+from stqsh.sources.live.line_spool import SPOOL
+from stqsh.sources.live.protocol import (
+    LiveSource,
+    MessageRange,
+    Position,
+    advance,
+    ranges,
+    with_new_parts,
+    write_problem,
+)
+from stqsh.sources.live.registry import open_source
+from stqsh.sources.query_rows import OtherPositionError, SourceRows, apply_rows, schema_of
+from stqsh.spec.stream import KafkaSourceSpec
+from stqsh.storage.control_log import ControlDb, get_meta
+from stqsh.storage.home import SessionHome
+from stqsh.storage.queries.query_streams import QueryStreamRow, live_query_streams, query_stream_by_id
+from stqsh.storage.session_settings import session_settings
+
+if TYPE_CHECKING:
+    from stqsh.sources.live.kafka_reader import KafkaReader
+
+log = logging.getLogger("stqsh.engine")
+
+#: How often query streams and their sources are looked at, and how long a retry waits after a failure.
+_LOOK_S, _FAILED_S = 0.2, 2.0
+#: The most messages that are asked for at once.
+_ROOM = 50_000
+_STOP_WAIT_S = 5.0
+
+
+class QueryIntakes:
+    """The intakes of a session's query streams, which a thread of the engine starts and stops."""
+
+    def __init__(self, home: SessionHome, control: ControlDb) -> None:
+        self._home, self._control = home, control
+        self._intakes: dict[int, tuple[threading.Thread, threading.Event]] = {}
+        self._stopped = threading.Event()
+
+    def start(self) -> None:
+        """Start watching."""
+        threading.Thread(target=self._run, name="query streams", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop all intakes; each completes the part that it is applying."""
+        self._stopped.set()
+        intakes = [*self._intakes.values()]
+        for _, stop in intakes:
+            stop.set()
+        for thread, _ in intakes:
+            thread.join(_STOP_WAIT_S)
+
+    def look(self) -> None:
+        """Start the intakes of new query streams, and stop those of dropped ones."""
+        live = {stream.id: stream for stream in live_query_streams(self._control) if _is_read(stream)}
+        for id_ in self._intakes.keys() - live.keys():
+            thread, stop = self._intakes.pop(id_)
+            stop.set()
+            thread.join(_STOP_WAIT_S)
+            shutil.rmtree(self._home.stream(id_), ignore_errors=True)
+        for id_ in live.keys() - self._intakes.keys():
+            stop = threading.Event()
+            intake = KafkaIntake(self._home, self._control, live[id_])
+            thread = threading.Thread(target=intake.follow, args=(stop,), name=live[id_].name, daemon=True)
+            self._intakes[id_] = thread, stop
+            thread.start()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(_LOOK_S):
+            try:
+                self.look()
+            except Exception:
+                log.exception("the query streams are not watched for a moment")
+
+
+def _is_read(stream: QueryStreamRow) -> bool:
+    return isinstance(stream.spec.rows.source, KafkaSourceSpec)
+
+
+class KafkaIntake:
+    """Applies the messages of a query stream's topics, in the order of each partition."""
+
+    def __init__(self, home: SessionHome, control: ControlDb, stream: QueryStreamRow) -> None:
+        source = stream.spec.rows.source
+        assert isinstance(source, KafkaSourceSpec), f"{stream.name} reads Kafka"
+        self._home, self._control, self._id, self._spec = home, control, stream.id, stream.spec
+        self._name, self._folder = stream.name, home.stream(stream.id)
+        self._profile = get_meta(control, "profile") or ""
+        self._settings = partial(client_settings, source.brokers, self._profile)
+        self._decoder = MessageDecoder.of(stream.spec.rows)
+        self._truncation = TruncationWatch()
+        self._reader: KafkaReader | None = None
+        self._told: str | None = None
+
+    def follow(self, stop: threading.Event) -> None:
+        """Apply messages as they arrive until `stop` is set; after a failure, try again."""
+        source = open_source(self._spec.rows, self._folder, self._profile)
+        try:
+            while not stop.wait(_LOOK_S):
+                try:
+                    self.look(source)
+                except OtherPositionError:
+                    continue
+                except StqshError as problem:
+                    self._tell(f"the query stream waits: {problem.message}")
+                    stop.wait(_FAILED_S)
+                except Exception as error:
+                    log.exception("the rows of query stream %s cannot be applied", self._name)
+                    self._tell(f"rows cannot be applied: {error}; it is tried again")
+                    stop.wait(_FAILED_S)
+        finally:
+            source.close()
+            if self._reader is not None:
+                self._reader.close()
+
+    def look(self, source: LiveSource) -> None:
+        """Apply the messages that have arrived."""
+        stream = query_stream_by_id(self._control, self._id)
+        state = source.state()
+        position = with_new_parts(stream.position, state) if stream.position else source.begin()
+        if not position:
+            self._tell(state.message)
+            return
+        skips = session_settings(self._control).text("sources.gone") == "skip"
+        if skips:
+            position = {part: max(at, state.first.get(part, at)) for part, at in position.items()}
+        if position != stream.position:  # where it begins, too, is part of what a kill must not change
+            stream = self._apply(stream, self._nothing(), position)
+        waits = why_waiting(state, position, self._truncation.find(self._id, position, state))
+        self._tell(waits or state.message)
+        if not waits:
+            for part in ranges(position, advance(position, state, _ROOM)):
+                stream = self._read(stream, part, skips=skips)
+
+    def _read(self, stream: QueryStreamRow, part: MessageRange, *, skips: bool) -> QueryStreamRow:
+        """Apply the messages of a range."""
+        from stqsh.sources.live.kafka_reader import KafkaReader  # slow: only for sessions with Kafka
+
+        self._reader = reader = self._reader or KafkaReader(self._settings())
+        reader.skips, reader.wants_keys = skips, bool(self._decoder.meta)
+        for messages in reader.read(part):
+            found = self._decoder.decode_placed(messages)
+            rows = SourceRows(found.records, part.part, found.places, found.dead)
+            after = {**stream.position, part.part: int(messages.offsets[-1]) + 1}
+            stream = self._apply(stream, rows, after)
+        after = {**stream.position, part.part: part.stop}  # the last places may hold no message
+        return stream if after == stream.position else self._apply(stream, self._nothing(), after)
+
+    def _apply(self, stream: QueryStreamRow, rows: SourceRows, after: Position) -> QueryStreamRow:
+        apply_rows(self._control, self._home, stream, rows, after)
+        return query_stream_by_id(self._control, self._id)
+
+    def _nothing(self) -> SourceRows:
+        empty = pa.RecordBatch.from_pylist([], schema_of(self._spec).schema)
+        return SourceRows(empty, "", np.zeros(0, np.int64), [])
+
+    def _tell(self, problem: str) -> None:
+        """Record why the query stream waits; "" if it does not."""
+        if problem != self._told:
+            (self._folder / SPOOL).mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_problem(self._folder / SPOOL, problem)
+            self._told = problem
