@@ -17,6 +17,16 @@ ALIASES = {
 NUMBERS = frozenset({"BIGINT", "INT", "DOUBLE", "FLOAT"})
 WHOLE_NUMBERS = frozenset({"BIGINT", "INT"})
 KEY_TYPES = frozenset({"STRING", "BIGINT", "INT"})
+FITTING = {
+    "STRING": frozenset({"STRING"}),
+    "BOOLEAN": frozenset({"BOOLEAN"}),
+    "BIGINT": WHOLE_NUMBERS,
+    "INT": WHOLE_NUMBERS,
+    "DOUBLE": NUMBERS,
+    "FLOAT": NUMBERS,
+    "TIMESTAMP": frozenset({"TIMESTAMP"}),
+}
+"""The types of values that a column of each type accepts."""
 WHOLE_RANGES = {"INT": (-(2**31), 2**31 - 1), "BIGINT": (-(2**63), 2**63 - 1)}
 
 

@@ -137,7 +137,7 @@ def read_table(spec: StreamSpec, data: Any) -> Iterator[SpoolSegment]:
     """
     table = as_table(data)
     layout = RecordSchema.of(spec)
-    names = [table.column_names[at] for at in match_names(layout.names, table.column_names, _TABLE)]
+    names = [table.column_names[at] for at in match_names(layout.in_files.names, table.column_names, _TABLE)]
     first = 1
     for batch in table.select(names).combine_chunks().to_batches(BLOCK_ROWS):
         ordinals = np.arange(batch.num_rows, dtype=np.int64)
@@ -213,8 +213,9 @@ def _blocks(
         return
     form, options = source.format or sniff(origin.head()), source.options
     if form in ("csv", "jsonl"):
-        for rows in _arriving_rows(origin, form, layout, options):
-            columns = with_seconds(layout, options, rows.columns)
+        given = layout.in_files
+        for rows in _arriving_rows(origin, form, given, options):
+            columns = with_seconds(given, options, rows.columns)
             yield _FedBlock(layout, FileBlock(0, STDIN, replace(rows, columns=columns)))
         return
     with tempfile.TemporaryDirectory() as folder:  # the other formats need the whole input
@@ -229,11 +230,13 @@ def _file_blocks(
     name: str, path: Path, form: str, layout: RecordSchema, options: Options
 ) -> Iterator[_FedBlock]:
     """Yield the blocks of a file; the first block determines the unit of numeric times."""
-    blocks = format_named(form).read(path, layout, options)
+    given = layout.in_files
+    blocks = format_named(form).read(path, given, options)
     if "timestamp" not in options and (first := next(blocks, None)) is not None:
         layout = number_unit(FileBlock(0, name, first), layout).layout
         # The unit determines how numbers have to be read, so read again; a pipe cannot be reread.
-        blocks = format_named(form).read(path, layout, options) if path.is_file() else chain([first], blocks)
+        given = layout.in_files
+        blocks = format_named(form).read(path, given, options) if path.is_file() else chain([first], blocks)
     for rows in blocks:
         yield _FedBlock(layout, FileBlock(0, name, rows))
 

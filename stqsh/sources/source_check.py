@@ -77,9 +77,10 @@ def number_unit(first: FileBlock, layout: RecordSchema) -> NumberUnit:
 
     The unit is seconds unless another unit is the only one by which all numbers are between 1990 and 2100.
     """
-    names = [name for name, kind in layout.columns if kind == "TIMESTAMP"]
+    given = layout.in_files
+    names = [name for name, kind in given.columns if kind == "TIMESTAMP"]
     for name in sorted(names, key=lambda name: name != layout.time):
-        numbers = _numbers(first.block.columns[layout.in_files.position(name)])
+        numbers = _numbers(first.block.columns[given.position(name)])
         if len(numbers):
             least, most = pc.min(numbers).as_py(), pc.max(numbers).as_py()
             fitting = (unit for unit, k in UNITS.items() if _FROM_1990 * k <= least and most < _TO_2100 * k)

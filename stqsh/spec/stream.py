@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from stqsh.spec.expression import Expr
 from stqsh.spec.region import CircleSpec
 
 DEFAULT_TICK_US = 1_000_000
@@ -45,6 +46,20 @@ class ColumnSpec(NamedTuple):
 
     name: str
     type: str
+
+
+class DerivedColumn(NamedTuple):
+    """A column that is computed from others when records are read.
+
+    Attributes:
+        name: one of the stream's columns.
+        value: an expression over the columns of the source and over derived columns before this one.
+        text: the expression as it is written.
+    """
+
+    name: str
+    value: Expr
+    text: str
 
 
 class FileSourceSpec(msgspec.Struct, frozen=True, tag="file"):
@@ -136,6 +151,8 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A stream of moving objects or of events.
 
     Attributes:
+        columns: all columns, including derived ones.
+        derived: the columns that the source does not have, in an order in which they can be computed.
         key, x, y, time: the columns of these roles.
         text: the column that is searched for keywords.
         planar: whether `x` and `y` are plane coordinates instead of longitude and latitude in degrees.
@@ -170,8 +187,15 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     archive: str | None = None
     pace: str | int | float | None = None
     numbers_rows: bool = False
+    derived: tuple[DerivedColumn, ...] = ()
     source: SourceSpec
     id: int = 0
+
+    @property
+    def given(self) -> tuple[ColumnSpec, ...]:
+        """The columns that records of the source have: all but derived ones."""
+        derived = {column.name for column in self.derived}
+        return tuple(column for column in self.columns if column.name not in derived)
 
     @property
     def is_event(self) -> bool:

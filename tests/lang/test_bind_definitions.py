@@ -45,7 +45,7 @@ def test_a_stream_has_defaults() -> None:
         "tick_us": 1_000_000, "report_every_us": None, "max_speed": None, "bounds": None, "grid": None,
         "order": "time",
         "retain": "all", "keep_us": None, "archive": None, "pace": None,
-            "numbers_rows": False,
+            "numbers_rows": False, "derived": [],
         "source": {"type": "file", "glob": "f", "format": None, "options": {}},
     }  # fmt: skip
 

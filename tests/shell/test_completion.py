@@ -120,6 +120,14 @@ def test_columns_fit_by_type() -> None:
     assert "oid" not in completions("SELECT lon * ", " FROM taxis")
 
 
+def test_derived_columns_are_made_of_those_before_them() -> None:
+    begun = "CREATE EVENT STREAM s (id BIGINT, at TIMESTAMP, "
+    assert completions(f"{begun}hour BIGINT A") == ["AS"]
+    assert completions(f"{begun}hour BIGINT AS HOUR(")[:2] == ["at", "CASE"]
+    assert completions(f"{begun}hour BIGINT AS HOUR(at), late BOOLEAN AS hou")[0] == "hour"
+    assert completions(f"{begun}h BIGINT AS CAST(id AS BIGINT), body STRING) TEXT ") == ["body"]
+
+
 def test_strategies_and_adjusters_after_using() -> None:
     assert completions("REPARTITION taxis USING ") == ["object", "grid", "agrid", "quadtree", "qttree"]
     assert completions("REBALANCE USING s") == ["shift", "splitmerge"]

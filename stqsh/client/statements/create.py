@@ -187,7 +187,7 @@ def _bound(
     """
     with pointing_at_source(statement):
         statement = with_absolute_files(statement, desk.script)
-        if isinstance(statement.source, DirectorySource) and not statement.columns:
+        if isinstance(statement.source, DirectorySource) and not statement.listed:
             return _checked_live(_bound_to_folder(desk, statement), False), statement
         if not isinstance(statement.source, FileSource | GeneratorSource):
             return _checked_live(bind(statement, desk.view), desk.script == "stdin"), statement
@@ -227,14 +227,14 @@ def _bound_to_source(
 
     source = source_spec(statement.source)
     if not isinstance(source, FileSourceSpec):
-        return bind(statement, desk.view, inferred=None if statement.columns else infer(source))
+        return bind(statement, desk.view, inferred=None if statement.listed else infer(source))
     if isinstance(statement, statements.CreateTable):
         written = recognize_dialect(source)
-        columns = None if statement.columns else infer(written.source)
+        columns = None if statement.listed else infer(written.source)
         bound = bind(statement, desk.view, inferred=columns)
         return _with_source(bound, written.source, written.notes)
-    declared = [[column.name, column.type] for column in statement.columns] or None
-    found = recognize(source, declared, None if statement.time is None else statement.time.text)
+    declared = [[column.name, column.type] for column in statement.listed] or None
+    found = recognize(source, declared, _time_of_source(statement))
     notes, columns = found.notes, None
     if declared is None:
         from stqsh.client.statements.type_repair import fitted
@@ -253,10 +253,16 @@ def _bound_to_folder(desk: StatementContext, statement: Creation) -> Bound:
     source = source_spec(statement.source)
     assert isinstance(source, DirectorySourceSpec), "the statement reads a folder"
     files = FileSourceSpec(files_in_folder(source.path, source.format), source.format, source.options)
-    time = statement.time if isinstance(statement, statements.CreateStream) else None
-    found = recognize(files, None, None if time is None else time.text)
+    time = _time_of_source(statement) if isinstance(statement, statements.CreateStream) else None
+    found = recognize(files, None, time)
     bound = bind(statement, desk.view, inferred=found.columns)
     return _with_source(bound, msgspec.structs.replace(source, options=found.source.options), found.notes)
+
+
+def _time_of_source(statement: statements.CreateStream) -> str | None:
+    """Return the TIME column that a statement names, None if it is derived."""
+    derived = {column.name for column in statement.derived}
+    return None if statement.time is None or statement.time.text in derived else statement.time.text
 
 
 def _with_source(bound: Bound, source: SourceSpec, notes: tuple[str, ...]) -> Bound:

@@ -56,7 +56,11 @@ def describe_stream(link: Connection, stream: StreamRow) -> Iterator[Rows]:
     """Yield a stream's columns with their roles, then its clauses and how far it has been read."""
     spec = stream.spec
     parts = {getattr(spec, part): part for part in ("text", "time", "y", "x", "key")}
-    columns = tuple((name, kind, parts.get(name)) for name, kind in spec.columns)
+    derived = {column.name: f"AS {column.text}" for column in spec.derived}
+    columns = tuple(
+        (name, kind, ", ".join(filter(None, (parts.get(name), derived.get(name)))) or None)
+        for name, kind in spec.columns
+    )
     yield Rows(f"{spec.kind} stream {stream.name}", ("column", "type", "part"), columns)
     status = stream_statuses(link.db).get(stream.id, StreamStatus(stream.id))
     speed, bounds, event = spec.max_speed, spec.bounds, spec.is_event

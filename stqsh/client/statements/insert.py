@@ -98,7 +98,7 @@ def _records(bound: BoundInsert, statement: statements.Insert) -> ParsedRecords:
             [_computed(row[place], column, now_us, at, statement) for at, row in enumerate(bound.rows)],
             pa.int64() if column.type == "TIMESTAMP" else arrow_type(column.type),
         ).cast(arrow_type(column.type))
-        for place, column in enumerate(bound.stream.columns)
+        for place, column in enumerate(bound.stream.given)
     ]
     rows = np.arange(len(bound.rows), dtype=np.int64)
     block = RowBlock(columns, rows, partial(_locate, statement))

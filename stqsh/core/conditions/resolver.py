@@ -4,12 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
+from typing import Protocol
 
 from stqsh.core.regions.polygon_table import PolygonTable
 from stqsh.core.state.joined_tables import JoinedTables
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.chunk import Chunk, unpack, unpack_struct
-from stqsh.spec.stream import StreamSpec, TableSpec
+from stqsh.spec.stream import TableSpec
+
+
+class Located(Protocol):
+    """What an expression knows of the location of rows."""
+
+    @property
+    def x(self) -> str:
+        """The column of x, empty without a location."""
+
+    @property
+    def y(self) -> str:
+        """The column of y."""
+
+    @property
+    def planar(self) -> bool:
+        """Whether x and y are plane coordinates."""
 
 
 class Resolver:
@@ -17,10 +34,10 @@ class Resolver:
 
     Args:
         state: The slot's state.
-        spec: The stream's spec, which contains the names of its location and whether it is planar.
+        spec: The names of the location, and whether it is planar: the stream's spec, for instance.
     """
 
-    def __init__(self, state: SlotState, spec: StreamSpec) -> None:
+    def __init__(self, state: SlotState, spec: Located) -> None:
         self._state = state
         self.location: tuple[str, str] = spec.x, spec.y
         self.planar = spec.planar

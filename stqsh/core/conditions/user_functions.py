@@ -56,6 +56,7 @@ class _Noted(threading.local):
     """The failures that are not yet reported."""
 
     failures = Failures()
+    rows: dict[int, str] | None = None
 
 
 _noted = _Noted()
@@ -77,6 +78,16 @@ def apart() -> Iterator[Callable[[], Failures]]:
         _noted.failures = before
 
 
+@contextmanager
+def by_row() -> Iterator[dict[int, str]]:
+    """Yield where failures in a block are noted instead: the first reason for each row."""
+    before, _noted.rows = _noted.rows, {}
+    try:
+        yield _noted.rows
+    finally:
+        _noted.rows = before
+
+
 def call_function(expr: CallExpr, arguments: list[pa.Array[Any]], rows: int) -> pa.Array[Any]:
     """Return the values of a function; NULL where the function fails.
 
@@ -92,9 +103,9 @@ def call_function(expr: CallExpr, arguments: list[pa.Array[Any]], rows: int) -> 
         return values_of_call(expr, columns, rows)
     except _FAILURES as error:
         if rows == 1:
-            _note(expr, error)
+            _note(expr, error, 0)
             return _null(expr)
-    parts = [_one(expr, [column.slice(row, 1) for column in columns]) for row in range(rows)]
+    parts = [_one(expr, [column.slice(row, 1) for column in columns], row) for row in range(rows)]
     return pa.concat_arrays(parts)
 
 
@@ -105,11 +116,11 @@ def read_function(code: str) -> Function:
     return function
 
 
-def _one(expr: CallExpr, columns: list[pa.Array[Any]]) -> pa.Array[Any]:
+def _one(expr: CallExpr, columns: list[pa.Array[Any]], row: int) -> pa.Array[Any]:
     try:
         return values_of_call(expr, columns, 1)
     except _FAILURES as error:
-        _note(expr, error)
+        _note(expr, error, row)
         return _null(expr)
 
 
@@ -118,9 +129,13 @@ def _null(expr: CallExpr) -> pa.Array[Any]:
     return null
 
 
-def _note(expr: CallExpr, error: BaseException) -> None:
+def _note(expr: CallExpr, error: BaseException, row: int) -> None:
+    said = f"{expr.name}: {type(error).__name__}: {error}"
+    if _noted.rows is not None:
+        _noted.rows.setdefault(row, said)
+        return
     times, reason = _noted.failures
-    _noted.failures = Failures(times + 1, reason or f"{expr.name}: {type(error).__name__}: {error}")
+    _noted.failures = Failures(times + 1, reason or said)
 
 
 def values_of_call(expr: CallExpr, columns: list[pa.Array[Any]], rows: int) -> pa.Array[Any]:

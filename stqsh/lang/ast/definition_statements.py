@@ -29,7 +29,7 @@ PLURALS: dict[ObjectKind, str] = {
 class CreateStream(Statement):
     """`CREATE MOVING|EVENT STREAM`: omitted parts are None, or empty for the column list.
 
-    `retain` is the word ALL or SIGNIFICANT.
+    `retain` is the word ALL or SIGNIFICANT. `columns` includes derived ones.
     """
 
     kind: OneOf["moving", "event"]
@@ -53,6 +53,16 @@ class CreateStream(Statement):
     retain: Name | None = None
     archive: Literal | None = None
 
+    @property
+    def listed(self) -> tuple[ColumnDefinition, ...]:
+        """The columns of the source that are listed; without any, the source tells its columns."""
+        return tuple(column for column in self.columns if column.value is None)
+
+    @property
+    def derived(self) -> tuple[ColumnDefinition, ...]:
+        """The columns that are computed from others."""
+        return tuple(column for column in self.columns if column.value is not None)
+
 
 @dataclass(frozen=True)
 class CreateTable(Statement):
@@ -63,6 +73,11 @@ class CreateTable(Statement):
     columns: tuple[ColumnDefinition, ...] = ()
     key: Name | None = None
     if_not_exists: bool = False
+
+    @property
+    def listed(self) -> tuple[ColumnDefinition, ...]:
+        """The columns of the source that are listed: all."""
+        return self.columns
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
-from stqsh.lang.ast.expressions import Literal, Node, Quantity
+from stqsh.lang.ast.expressions import Expression, Literal, Node, Quantity
 from stqsh.lang.ast.source import Piece, Source, Span
 
 _NO_PIECE = Piece(Source(""), 0, "")
@@ -44,10 +44,11 @@ class Statement(Node):
 
 @dataclass(frozen=True)
 class ColumnDefinition(Node):
-    """`oid STRING`; `type` is one of the normalised type names."""
+    """`oid STRING [AS expression]`; `type` is one of the normalised type names."""
 
     name: str
     type: str
+    value: Expression | None = None
 
 
 @dataclass(frozen=True)

@@ -85,9 +85,9 @@ rules(
 
 @rule("column_definition")
 def column_definition(parts: Parts) -> statements.ColumnDefinition:
-    """Build `a T`."""
-    name, type_name = parts
-    return statements.ColumnDefinition(name.text, type_named(type_name), span=name.span)
+    """Build `a T [AS expression]`."""
+    name, type_name, value = parts
+    return statements.ColumnDefinition(name.text, type_named(type_name), value, span=name.span)
 
 
 @rule("option")

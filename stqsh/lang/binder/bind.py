@@ -83,7 +83,7 @@ def needs_inference(
     statement: statements.CreateStream | statements.CreateTable, catalogue: CatalogueView
 ) -> bool:
     """Return whether columns must be inferred from the source: none are listed, and the object is new."""
-    return not statement.columns and _there_already(statement, catalogue) is None
+    return not statement.listed and _there_already(statement, catalogue) is None
 
 
 def _create(

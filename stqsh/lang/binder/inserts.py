@@ -13,24 +13,14 @@ from stqsh.lang.binder.scope import Scope, TypedExpression
 from stqsh.lang.binder.time_comparisons import moment
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, near
-from stqsh.lang.types import NUMBERS, WHOLE_NUMBERS, WHOLE_RANGES, a_type
+from stqsh.lang.types import FITTING, WHOLE_RANGES, a_type
 from stqsh.spec.expression import Expr, LiteralExpr, reads_location
 from stqsh.spec.query_stream import QueryStreamSpec
 from stqsh.spec.stream import InsertsSourceSpec, StreamSpec
 
-_FITTING = {
-    "STRING": frozenset({"STRING"}),
-    "BOOLEAN": frozenset({"BOOLEAN"}),
-    "BIGINT": WHOLE_NUMBERS,
-    "INT": WHOLE_NUMBERS,
-    "DOUBLE": NUMBERS,
-    "FLOAT": NUMBERS,
-}
-"""The types of values that a column of each type accepts."""
-
 
 class BoundInsert(NamedTuple):
-    """The records of INSERT INTO: for each, a value for every column of the stream, in the stream's order.
+    """The records of INSERT INTO: for each, a value for each of the stream's `given` columns, in order.
 
     `queries` is the query stream whose rows they are; None for the records of a stream.
     """
@@ -78,11 +68,15 @@ def insert(statement: Insert, catalogue: CatalogueView) -> BoundInsert:
 
 def _places(statement: Insert, stream: StreamSpec) -> list[int]:
     """Return the index of each listed column among the stream's; all indices if none are listed."""
-    names = [name for name, _ in stream.columns]
+    names = [name for name, _ in stream.given]
     if not statement.columns:
         return list(range(len(names)))
     places: list[int] = []
     for column in statement.columns:
+        if column.text in stream.types and column.text not in names:
+            raise BindError(
+                f"{column.text} is computed from other columns, and cannot be inserted", column.span
+            )
         if column.text not in names:
             raise BindError(
                 f"stream {stream.name} has no column {column.text!r}",
@@ -94,7 +88,7 @@ def _places(statement: Insert, stream: StreamSpec) -> list[int]:
             raise BindError(f"{column.text} is listed twice", column.span)
         places.append(names.index(column.text))
     for role, name in (("KEY", stream.key), ("TIME", stream.time)):
-        if name and names.index(name) not in places:
+        if name in names and names.index(name) not in places:
             raise BindError(
                 f"a record needs {name}, the {role} of {stream.name}",
                 statement.columns[0].span,
@@ -107,11 +101,12 @@ def _record(row: ValueRow, places: list[int], stream: StreamSpec, scope: Scope) 
     if len(row.values) != len(places):
         given = "1 value" if len(row.values) == 1 else f"{len(row.values)} values"
         wanted = "1 column" if len(places) == 1 else f"{len(places)} columns"
-        names = ", ".join(stream.columns[place].name for place in places)
+        names = ", ".join(stream.given[place].name for place in places)
         raise BindError(f"{given} for {wanted}", row.span, hint=f"the columns are {names}")
-    record: list[Expr] = [LiteralExpr(None, kind) for _, kind in stream.columns]
+    columns = stream.given
+    record: list[Expr] = [LiteralExpr(None, kind) for _, kind in columns]
     for node, place in zip(row.values, places, strict=True):
-        name, kind = stream.columns[place]
+        name, kind = columns[place]
         record[place] = _value(node, name, kind, scope)
     return tuple(record)
 
@@ -133,7 +128,7 @@ def _value(node: Expression, name: str, kind: str, scope: Scope) -> Expr:
             node.span,
             expected=("a time such as '2008-02-02T15:00:00', NOW or NOW - 5 s",),
         )
-    if typed.type not in _FITTING[kind]:
+    if typed.type not in FITTING[kind]:
         raise BindError(f"{name} is {a_type(kind)}, but {described(node, typed)}", node.span)
     if reads_location(typed.expr):
         raise BindError("INSERT INTO takes constants, which have no location to test", node.span)

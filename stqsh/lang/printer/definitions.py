@@ -182,7 +182,12 @@ def _existing(if_not_exists: bool) -> str | None:
 
 
 def _columns(columns: tuple[statements.ColumnDefinition, ...]) -> str | None:
-    return f"({', '.join(f'{column_name(c.name)} {c.type}' for c in columns)})" if columns else None
+    return f"({', '.join(map(_column, columns))})" if columns else None
+
+
+def _column(column: statements.ColumnDefinition) -> str:
+    said = f"{column_name(column.name)} {column.type}"
+    return said if column.value is None else f"{said} AS {expression(column.value)}"
 
 
 def _named(keyword: str, name: Name | None) -> str | None:

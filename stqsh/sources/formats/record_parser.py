@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from stqsh.arrays import Mask
 from stqsh.core.state.interner import SeenKeys
 from stqsh.sources.dead_letters import DeadLetter
-from stqsh.sources.formats.casting import CastColumn, cast_numbers, without_infinite
+from stqsh.sources.formats.casting import cast_numbers, without_infinite
+from stqsh.sources.formats.derived_values import compute_column
 from stqsh.sources.formats.pyarrow_typing import Array, pc
 from stqsh.sources.formats.record_schema import RecordSchema
 
@@ -138,17 +139,15 @@ def parse(blocks: Sequence[FileBlock], layout: RecordSchema, known: SeenKeys | N
     if not blocks:
         nothing = [pa.nulls(0, field.type) for field in layout.schema]
         return ParsedRecords(nothing, np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int64), [])
-    raw = [_concat([each.block.columns[i] for each in blocks]) for i in range(len(layout.in_files.columns))]
+    raw = {
+        name: _concat([each.block.columns[i] for each in blocks])
+        for i, name in enumerate(layout.in_files.names)
+    }
     if layout.numbers_rows:
-        raw.insert(layout.position(layout.key), pa.array(_numbers(blocks)))
-    kinds = [kind for _, kind in layout.columns]
-    casts = [cast_numbers(column, kind, layout.times) for column, kind in zip(raw, kinds, strict=True)]
-    columns = [
-        cast.values if name in (layout.x, layout.y) else without_infinite(cast.values)
-        for cast, name in zip(casts, layout.names, strict=True)
-    ]
-    checks = [*_type_checks(raw, casts, layout), *_value_checks(columns, layout)]
-    bad = np.zeros(len(raw[0]), dtype=np.bool_)
+        raw[layout.key] = pa.array(_numbers(blocks))
+    columns, checks = _typed(raw, layout)
+    checks += _value_checks(columns, layout)
+    bad = np.zeros(len(columns[0]), dtype=np.bool_)
     for check in checks:
         bad |= check.mask
     if known is not None:
@@ -164,6 +163,36 @@ def parse(blocks: Sequence[FileBlock], layout: RecordSchema, known: SeenKeys | N
     in_order = sorted(dead, key=lambda each: (each.file, each.line))
     rows = sum(len(each.block.ordinals) + len(each.block.dead) for each in blocks)
     return ParsedRecords(columns, _times(columns, layout), files, places, in_order, rows)
+
+
+def _typed(raw: dict[str, Array], layout: RecordSchema) -> tuple[list[Array], list[RowCheck]]:
+    """Return all columns in order, in their types, (n,) each, with the checks of their values.
+
+    Derived columns are computed from typed ones. The checks of the columns of the source come first, because
+    a bad value may be why another cannot be computed.
+    """
+    found: dict[str, Array] = {}
+    checks: list[RowCheck] = []
+    types = dict(layout.columns)
+    derived = {one.name: one.value for one in layout.derived}
+    for name in [*(name for name in layout.names if name in raw), *derived]:
+        if name in raw:
+            values = raw[name]
+        else:
+            values, failed = compute_column(derived[name], types[name], found, layout)
+            if failed:
+                checks.append(_failures(name, failed, len(values)))
+        cast = cast_numbers(values, types[name], layout.times)
+        found[name] = cast.values if name in (layout.x, layout.y) else without_infinite(cast.values)
+        if cast.bad is not None:
+            checks.append(_type_check(name, types[name], values, cast.bad, layout))
+    return [found[name] for name in layout.names], checks
+
+
+def _failures(name: str, failed: dict[int, str], rows: int) -> RowCheck:
+    mask = np.zeros(rows, np.bool_)
+    mask[list(failed)] = True
+    return RowCheck(mask, lambda row: f"{name}: {failed[row][:QUOTE_LIMIT]}")
 
 
 def _numbers(blocks: Sequence[FileBlock]) -> NDArray[np.int64]:
@@ -209,11 +238,9 @@ def _dead_rows(
 # -- checks --------------------------------------------------------------------------------------------------
 
 
-def _type_checks(raw: list[Array], casts: list[CastColumn], layout: RecordSchema) -> Iterator[RowCheck]:
-    for (name, kind), values, cast in zip(layout.columns, raw, casts, strict=True):
-        if cast.bad is not None:
-            wanted = layout.times.wording if kind == "TIMESTAMP" else f"not a valid {kind}"
-            yield RowCheck(cast.bad, _type_reason(name, kind, values, wanted))
+def _type_check(name: str, kind: str, values: Array, bad: Mask, layout: RecordSchema) -> RowCheck:
+    wanted = layout.times.wording if kind == "TIMESTAMP" else f"not a valid {kind}"
+    return RowCheck(bad, _type_reason(name, kind, values, wanted))
 
 
 def _type_reason(name: str, kind: str, values: Array, wanted: str) -> Reason:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from stqsh.errors import OptionError, SourceError
 from stqsh.sources.formats.time_formats import TimeFormat
 from stqsh.spec.chunk import columns_schema
-from stqsh.spec.stream import ColumnSpec, Options, StreamSpec, TableSpec
+from stqsh.spec.stream import ColumnSpec, DerivedColumn, Options, StreamSpec, TableSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class RecordSchema:
         times: the format of TIMESTAMP columns.
         places: the location columns of rows that may be anywhere, or have no place.
         numbers_rows: whether the key is the row's number, which is not a column of the files.
+        derived: the columns that are computed from others, in the order of their computation.
     """
 
     columns: tuple[ColumnSpec, ...]
@@ -42,6 +43,7 @@ class RecordSchema:
     times: TimeFormat = field(default_factory=TimeFormat)
     numbers_rows: bool = False
     places: tuple[str, str] | None = None
+    derived: tuple[DerivedColumn, ...] = ()
 
     @staticmethod
     def of(spec: StreamSpec) -> RecordSchema:
@@ -56,15 +58,27 @@ class RecordSchema:
             spec.keep_us,
             TimeFormat.of(spec.source.options),
             spec.numbers_rows,
+            derived=spec.derived,
         )
 
     @property
     def in_files(self) -> RecordSchema:
-        """Return the schema of the files' content: without the row's number."""
-        if not self.numbers_rows:
+        """Return the schema of the source's content: without the row's number and derived columns."""
+        if not self.numbers_rows and not self.derived:
             return self
-        columns = tuple(column for column in self.columns if column[0] != self.key)
-        return replace(self, columns=columns, key=self.time)
+        others = {column.name for column in self.derived} | ({self.key} if self.numbers_rows else set())
+        columns = tuple(column for column in self.columns if column.name not in others)
+        time = "" if self.time in others else self.time
+        key = "" if self.key in others else self.key
+        x, y = ("", "") if {self.x, self.y} & others else (self.x, self.y)
+        return replace(
+            self, columns=columns, key=time if self.numbers_rows else key, x=x, y=y, time=time, derived=()
+        )
+
+    @property
+    def planar(self) -> bool:
+        """Return whether places are plane coordinates."""
+        return not self.geodetic
 
     @staticmethod
     def of_table(spec: TableSpec) -> RecordSchema:

@@ -20,7 +20,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stqsh.errors import OptionError
+from stqsh.errors import OptionError, SourceError
+from stqsh.sources.formats.pyarrow_typing import Array
+from stqsh.sources.formats.record_parser import FileBlock, RowBlock, RowLocation, parse
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
 from stqsh.sources.generator.roads import TownPlan, build_road
 from stqsh.sources.generator.vehicles import KINDS, Cohort, Traffic, cut, joined, together
@@ -218,7 +220,9 @@ class NetworkGenerator:
 
     def __init__(self, spec: StreamSpec) -> None:
         self._layout, self.options = RecordSchema.of(spec), GeneratorOptions.of(spec)
-        self._places = match_names(self._layout.names, [name for name, _ in COLUMNS], "GENERATOR 'network'")
+        self._places = match_names(
+            self._layout.in_files.names, [name for name, _ in COLUMNS], "GENERATOR 'network'"
+        )
         options = self.options
         self._traffic = Traffic(
             build_road(options.town), options.seed, options.speed, np.array(options.weights)
@@ -282,9 +286,22 @@ class NetworkGenerator:
         }
         ticks = pa.array(np.full(len(cohort), self.now_us // self.options.tick_us))
         made = list(columns.values())
-        schema = self._layout.schema.append(pa.field(TICK, pa.int64()))
-        chosen = [made[place].cast(schema.types[i]) for i, place in enumerate(self._places)]
+        given, schema = self._layout.in_files.schema, self._layout.schema.append(pa.field(TICK, pa.int64()))
+        chosen = [made[place].cast(given.types[i]) for i, place in enumerate(self._places)]
+        if self._layout.derived:
+            chosen = self._with_derived(chosen)
         return pa.RecordBatch.from_arrays([*chosen, ticks], schema=schema)
+
+    def _with_derived(self, columns: list[Array]) -> list[Array]:
+        """Return all columns in order; raise `SourceError` if one cannot be computed for a record."""
+        rows = np.arange(len(columns[0]))
+        block = RowBlock(columns, rows, lambda places: [RowLocation(at, "") for at in places.tolist()])
+        found = parse([FileBlock(0, self._layout.key, block)], self._layout)
+        if found.dead:
+            raise SourceError(
+                f"a column of the records of GENERATOR 'network' cannot be computed: {found.dead[0].reason}"
+            )
+        return found.columns
 
     def state(self) -> GeneratorState:
         """Return the complete state from which a generator of the same stream can continue."""

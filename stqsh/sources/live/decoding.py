@@ -118,8 +118,10 @@ class MessageDecoder:
     @property
     def payload(self) -> RecordSchema:
         """The columns that are in the values."""
-        columns = tuple(column for column in self.layout.columns if column.name not in self.meta)
-        return replace(self.layout, columns=columns)
+        given = self.layout.in_files
+        return replace(
+            given, columns=tuple(column for column in given.columns if column.name not in self.meta)
+        )
 
     def decode(self, messages: Messages) -> Decoded:
         """Decode the messages of one partition; each becomes records or a dead letter."""
@@ -179,7 +181,9 @@ class MessageDecoder:
         read = READERS[self.format]
         parsed = [self._parsed(messages, part) for part in read(form, values, there)]
         if len(gone):
-            parsed.append(self._parsed(messages, self._tombstones(messages, gone)))
+            # Nothing is derived: a column that is no key or time is NULL, as the others are.
+            of_tombstones = replace(self, layout=replace(self.layout, derived=()))
+            parsed.append(of_tombstones._parsed(messages, of_tombstones._tombstones(messages, gone)))
         return _in_order(self.layout, parsed)
 
     def _parsed(self, messages: Messages, part: ReadValues) -> _DecodedMessages:
@@ -187,7 +191,7 @@ class MessageDecoder:
         payload = iter(part.columns)
         columns = [
             self._meta_column(name, messages, part.message) if name in self.meta else next(payload)
-            for name in self.layout.names
+            for name in self.layout.in_files.names
         ]
         rows = np.arange(len(part.message), dtype=np.int64)
         locate = partial(_locate, part.message)

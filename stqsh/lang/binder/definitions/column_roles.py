@@ -79,21 +79,25 @@ class ColumnRoles(NamedTuple):
 def listed_columns(
     name: Name, columns: tuple[ColumnDefinition, ...], inferred: Columns | None
 ) -> list[tuple[str, str]]:
-    """Return name and type of each column, in order; the `inferred` columns if none are listed.
+    """Return name and type of each column, in order.
+
+    If no columns of the source are listed, these are the `inferred` ones, and derived ones follow.
 
     Raises:
         BindError: two columns have the same name, or there are too many.
         StqshError: no columns are known.
     """
-    if not columns and inferred is None:
+    is_listed = any(column.value is None for column in columns)
+    if not is_listed and inferred is None:
         raise StqshError(f"the columns of {name.text} are not known", hint="list them after its name")
-    seen: set[str] = set()
+    listed = [] if is_listed else [(found, kind) for found, kind in inferred or ()]
+    seen = {found for found, _ in listed}
     for column in columns:
         if column.name in seen:
-            raise BindError(f"two columns are called {column.name!r}", column.span)
+            hint = None if is_listed else "the source has one of that name; choose another"
+            raise BindError(f"two columns are called {column.name!r}", column.span, hint=hint)
         seen.add(column.name)
-    listed = [(column.name, column.type) for column in columns]
-    listed = listed or [(found, kind) for found, kind in inferred or ()]
+    listed += [(column.name, column.type) for column in columns]
     if len(listed) > MOST_COLUMNS:
         raise BindError(
             f"{name.text} has {len(listed):,} columns, and a stream or table has {MOST_COLUMNS:,} at most",

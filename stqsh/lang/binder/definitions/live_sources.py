@@ -53,7 +53,7 @@ def check_live(stream: CreateStream) -> None:
     if stream.tick is not None and duration_us(stream.tick, "TICK") < LEAST_LIVE_TICK_US:
         least = format_duration(LEAST_LIVE_TICK_US)
         raise BindError(f"TICK of a live stream is at least {least}", stream.tick.span)
-    if not stream.columns and not isinstance(source, DirectorySource):
+    if not stream.listed and not isinstance(source, DirectorySource):
         raise BindError(
             "a live stream needs a list of its columns",
             stream.name.span,
@@ -65,6 +65,8 @@ def check_live(stream: CreateStream) -> None:
 def _check_meta(stream: CreateStream, is_kafka: bool) -> None:
     """Raise `BindError` for a wrong type of a column of Kafka's messages, such as `_key`."""
     for column in stream.columns if is_kafka else ():
+        if column.value is not None and column.name in _META_TYPES:
+            raise BindError(f"{column.name} is a column of Kafka's messages, and is not derived", column.span)
         types = _META_TYPES.get(column.name, (column.type,))
         if column.type not in types:
             raise BindError(f"{column.name} is of type {or_list(types)}", column.span)

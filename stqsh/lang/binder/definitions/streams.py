@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from stqsh.lang.ast.expressions import Literal, Quantity
 from stqsh.lang.ast.statements import CreateStream, DataSource, FileSource, GeneratorSource, Options
 from stqsh.lang.binder.definitions.column_roles import ColumnRoles, Columns, find_roles, listed_columns
+from stqsh.lang.binder.definitions.derived_columns import derived_columns
 from stqsh.lang.binder.definitions.live_sources import LIVE_SOURCES, check_live, live_spec
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.binder.names import check_free
@@ -52,9 +55,11 @@ def create_stream(
     roles = find_roles(stream, columns, numbers_rows=numbers_rows)
     if roles.numbers_rows:
         columns = [(roles.key, "BIGINT"), *columns]
-    columns = _with_types_of_roles(columns, roles, declared=bool(stream.columns))
+    columns = _with_types_of_roles(stream, columns, roles)
     _check_types(stream, dict(columns), roles)
-    return _spec(stream, columns, roles), _notes(stream, columns, roles)
+    spec = _spec(stream, columns, roles)
+    spec = replace(spec, derived=derived_columns(stream, spec, catalogue))
+    return spec, _notes(stream, columns, roles)
 
 
 def _check_names(stream: CreateStream, columns: list[tuple[str, str]]) -> None:
@@ -136,15 +141,17 @@ def _check_retention(stream: CreateStream) -> None:
 
 
 def _with_types_of_roles(
-    columns: list[tuple[str, str]], roles: ColumnRoles, *, declared: bool
+    stream: CreateStream, columns: list[tuple[str, str]], roles: ColumnRoles
 ) -> list[tuple[str, str]]:
     """Return the columns with types that suit their roles.
 
     Inferred integers may become coordinates, and inferred numbers seconds since the epoch.
     """
-    if declared:
+    if stream.listed:
         return columns
+    derived = {column.name for column in stream.derived}
     wanted = {roles.x: "DOUBLE", roles.y: "DOUBLE", roles.time: "TIMESTAMP"}
+    wanted = {name: kind for name, kind in wanted.items() if name not in derived}
     return [(name, wanted.get(name, kind) if kind in NUMBERS else kind) for name, kind in columns]
 
 
@@ -166,8 +173,9 @@ def _check_types(stream: CreateStream, types: dict[str, str], roles: ColumnRoles
 
 def _notes(stream: CreateStream, columns: list[tuple[str, str]], roles: ColumnRoles) -> tuple[str, ...]:
     notes = []
-    if not stream.columns:
+    if not stream.listed:
         found = columns[1:] if roles.numbers_rows else columns
+        found = found[: len(found) - len(stream.derived)]
         notes.append("columns found: " + ", ".join(f"{name} {kind}" for name, kind in found))
     guessed = [role for role in roles.guessed if not (role == "key" and roles.numbers_rows)]
     if guessed:

@@ -8,7 +8,7 @@ from stqsh.lang.binder.definitions.streams import source_spec
 from stqsh.lang.binder.names import check_free
 from stqsh.lang.binder.unsupported import SOURCE_RULES, check
 from stqsh.lang.catalogue import CatalogueView
-from stqsh.lang.errors import BindError, near
+from stqsh.lang.errors import BindError, NotSupportedError, near
 from stqsh.lang.types import KEY_TYPES, a_type
 from stqsh.spec.stream import ColumnSpec, TableSpec
 
@@ -23,6 +23,9 @@ def create_table(
     """
     check(SOURCE_RULES, table)
     check_free(table.name, catalogue)
+    derived = next((column for column in table.columns if column.value is not None), None)
+    if derived is not None:
+        raise NotSupportedError("derived columns of a table", derived.span)
     columns = listed_columns(table.name, table.columns, inferred)
     key = _key(table, columns)
     notes = []

@@ -189,7 +189,9 @@ class Candidates:
             yield from self._inserted(cursor)
             return
         fitting = column_types(cursor)
-        own = declared(cursor) or _of_file(cursor)
+        listed = declared(cursor)
+        derived = " AS " in cursor.before.upper()
+        own = (*_of_file(cursor), *listed) if derived or not listed else listed
         held = dict(self.glance.columns)
         aliases = relations(cursor)
         qualifier, dot, _ = cursor.typed.rpartition(".")

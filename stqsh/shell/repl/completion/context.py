@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal
+
+from stqsh.lang.types import ALIASES, TYPES
 
 Wanted = Literal["path", "key", "member", "generator", "instant", "option"]
 Columns = tuple[tuple[str, str], ...]
@@ -17,7 +20,9 @@ Columns = tuple[tuple[str, str], ...]
 
 _TOKEN = re.compile(r"""--[^\n]*|/\*.*?(?:\*/|\Z)|'[^']*'|"[^"]*"|[^\W\d]\w*|\d[\w.]*|=>|\S""", re.DOTALL)
 _WORD = re.compile(r"(?<![\w.])(?:[^\W\d][\w.]*|\d[\d.]*)\Z")
-_COLUMN = re.compile(r"([^\W\d]\w*)\s+([A-Za-z]+)\s*(?:,|\))")
+_COLUMN = re.compile(
+    rf"(?!AS\b)([^\W\d]\w*)\s+({'|'.join((*TYPES, *ALIASES))})\s*(?:,|\)|AS\b)", re.IGNORECASE
+)
 _QUOTED = ("'M'", "'m'")
 
 
@@ -154,11 +159,13 @@ def _until_clause(tokens: list[str]) -> Iterator[list[str]]:
 
 
 def declared(cursor: CursorContext) -> Columns:
-    """Return the columns that a CREATE lists before the cursor."""
-    if cursor.first != "CREATE":
+    """Return the columns that a CREATE lists before the cursor, in a list that may not have ended."""
+    if cursor.first != "CREATE" or "(" not in cursor.before:
         return ()
-    listed = re.search(r"\((.*?)\)", cursor.before, re.DOTALL)
-    return tuple((name, kind.upper()) for name, kind in _COLUMN.findall(listed.group())) if listed else ()
+    text = cursor.before[cursor.before.index("(") :]
+    depths = accumulate((letter == "(") - (letter == ")") for letter in text)
+    end = next((place for place, depth in enumerate(depths, start=1) if not depth), len(text))
+    return tuple((name, kind.upper()) for name, kind in _COLUMN.findall(text[:end]))
 
 
 def named_file(cursor: CursorContext) -> tuple[str, str | None, dict[str, object]] | None:
