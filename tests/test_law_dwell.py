@@ -41,7 +41,7 @@ def dwelling_cases(draw: st.DrawFn, features: frozenset[str]) -> Case:
 @st.composite
 def _dwelling(draw: st.DrawFn, case: Case, query: dict[str, Any]) -> dict[str, Any]:
     form = draw(st.sampled_from(["plain", "limited", "limited", "timed"]))
-    if form == "timed" and query["region"]["type"] != "nearest":
+    if form == "timed":
         return draw(_timed(case, query))
     if form == "limited":
         query = draw(limited_query(case, query))
@@ -62,12 +62,14 @@ def _durations(tick: int) -> st.SearchStrategy[int]:
 @st.composite
 def _timed(draw: st.DrawFn, case: Case, query: dict[str, Any]) -> dict[str, Any]:
     """A query with changes that shows what depends on NOW; it looks at its members in each step."""
-    shown = draw(elapsed(case))
-    first = {"order": [], "limit": 2**31 - 1, "each_step": True, "timed": [shown]}
+    shown, is_nearest = draw(elapsed(case)), query["region"]["type"] == "nearest"
+    order = [[["distance"], False, False]] if is_nearest else []
+    first = {"order": order, "limit": 2**31 - 1, "each_step": True, "timed": [shown]}
     select = [["oid", ["col", "oid"]], ["fresh", shown]]
     options = query["options"] | {"changes": True}
     options |= {"dwell_us": draw(_durations(case.clock.tick_us))} if draw(st.booleans()) else {}
-    return query | {"kind": "first", "select": select, "first": first, "options": options}
+    kind = "refreshed_nearest_first" if is_nearest else "first"
+    return query | {"kind": kind, "select": select, "first": first, "options": options}
 
 
 @share(6)
