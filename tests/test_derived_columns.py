@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import random
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
@@ -14,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import orjson
+import pyarrow as pa
 import pytest
 from support.local import LocalLink, local_session
 from support.running import parsed, run_script
@@ -346,6 +348,31 @@ def test_tables_have_no_derived_columns(session: Session, tmp_path: Path) -> Non
     (tmp_path / "t.csv").write_text("id,n\na,1\n")
     with pytest.raises(StqshError, match="derived columns of a table"):
         session.execute(f"CREATE TABLE t (m BIGINT AS n + 1) FROM FILE '{tmp_path}/t.csv';")
+
+
+def test_topics_are_those_of_the_model_of_the_manual(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("sklearn")
+    root = Path(__file__).parents[1]
+    page = (root / "stqsh" / "docs" / "extending.md").read_text(encoding="utf-8")
+    code, after = page.partition("# topics.py\n")[2].split("```", 1)
+    statements = after.partition("```text\n")[2].split("```")[0]
+    (tmp_path / "topics.py").write_text(code, encoding="utf-8")
+    monkeypatch.chdir(root)
+    *making, asking = statements.replace("topics.py", f"{tmp_path}/topics.py").strip().splitlines()
+    run_script(session, "".join([*making, "RUN 900 STEPS;"]))
+    counts = answer(session, asking)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    bodies = pa.array(names["sample"])
+    one_by_one = [names["topic"](bodies.slice(place, 1))[0] for place in range(len(bodies))]
+    assert names["topic"](bodies) == one_by_one
+    topics = dict(zip(names["sample"], one_by_one, strict=True))
+    asked = answer(session, "SELECT topic, body FROM themes;")
+    assert all(one["topic"] == topics[one["body"]] for one in asked)
+    assert {one["topic"]: one["posts"] for one in counts} == Counter(one["topic"] for one in asked)
+    assert len(counts) == len(names["names"])
 
 
 def test_an_archive_has_derived_columns(session: Session, tmp_path: Path) -> None:
