@@ -135,7 +135,7 @@ class Session:
         self.link.db.set_durable(settings.text("durability") == "disk")
         self.snapshots = SnapshotReader(self.link, profile)
         plays = autoplay and settings.flag("shell.autoplay")
-        self._desk = StatementContext(
+        self._context = StatementContext(
             self.link,
             profile,
             plays,
@@ -246,7 +246,7 @@ class Session:
         """
         from stqsh.client.python.sources import StreamWish, stream_from  # pyarrow
 
-        return stream_from(self, self._desk, data, StreamWish(name, kind, options, roles))
+        return stream_from(self, self._context, data, StreamWish(name, kind, options, roles))
 
     def execute(self, text: str | Sequence[ast.Statement], *, file: str | None = None) -> list[Outcome]:
         """Execute the statements of a text (or parsed ones) in order, and return their outcomes.
@@ -294,13 +294,13 @@ class Session:
         tables
         """
         statements = parsed(text, file) if isinstance(text, str) else text
-        desk = replace(self._desk, script=file)
+        context = replace(self._context, script=file)
         number = 1
         for group in groups_of(statements):
             if on_statement is not None:
                 on_statement(number)
             number += len(group)
-            yield from performed(desk, group, number - 1)
+            yield from performed(context, group, number - 1)
             if not self._is_touched:
                 touch(self.link.db)
                 self._is_touched = True
@@ -329,7 +329,7 @@ class Session:
         """
         from stqsh.client.statements.register_queries import register_many  # pyarrow
 
-        return register_many(self._desk, template, table)
+        return register_many(self._context, template, table)
 
     def register_function(
         self, name: str, function: Callable[..., Any], *, returns: str | None = None
@@ -372,11 +372,11 @@ class Session:
         """
         streams, progress = live_streams(self.link.db), self.link.progress()
         queries = count_queries(self.link.db)
-        if queries and not any(self._desk.is_endless(stream) for stream in streams):
-            return start_run(self._desk, "", RunToEnd())
+        if queries and not any(self._context.is_endless(stream) for stream in streams):
+            return start_run(self._context, "", RunToEnd())
         pending = entries_after(self.link.db, progress.seq, _OWED)
         if pending and streams and (queries or progress.step):
-            return start_run(self._desk, "", RunSteps(1))
+            return start_run(self._context, "", RunSteps(1))
         return None
 
     def updates(
@@ -451,11 +451,11 @@ class Session:
         >>> session.settings()["updates.keep"].value
         '1 GB'
         """
-        return session_settings(self.link.db, self._desk.profile)
+        return session_settings(self.link.db, self._context.profile)
 
     def attend(self) -> None:
         """Mark the session as interactive: TAIL does not end, and MAP is live, even while streams wait."""
-        self._desk = replace(self._desk, is_script=False)
+        self._context = replace(self._context, is_script=False)
 
     def plan_opening(self, words: Sequence[str]) -> Opening:
         """Return how files, folders and patterns would be opened, without creating anything.
@@ -468,7 +468,7 @@ class Session:
         """
         from stqsh.client.opening import open_files  # pyarrow: only when needed
 
-        return open_files(self._desk, words)
+        return open_files(self._context, words)
 
     def areas(self) -> list[AreaRow]:
         """Return the live regions and sets of regions.
@@ -516,7 +516,7 @@ class Session:
         self._is_closed = True
         try:
             for query in owned_queries(self.link.db):
-                if query.id in self._desk.subscribed:
+                if query.id in self._context.subscribed:
                     drop_if_live(self.link.db, query)
         finally:
             _leave(self.home, self.link.db)

@@ -87,7 +87,7 @@ class Opening:
         return max((one.facts.playing_s for one in self.streams if one.facts), default=0.0) / (self.pace or 1)
 
 
-def open_files(desk: StatementContext, words: Sequence[str]) -> Opening:
+def open_files(context: StatementContext, words: Sequence[str]) -> Opening:
     """Return how files, folders and patterns are opened, without creating anything.
 
     Raises:
@@ -102,9 +102,9 @@ def open_files(desk: StatementContext, words: Sequence[str]) -> Opening:
     names: set[str] = set()
     found: list[OpenedFile] = []
     for pattern in patterns:
-        name = _name_of(pattern, lambda name: name in names or desk.knows(name))
+        name = _name_of(pattern, lambda name: name in names or context.knows(name))
         names.add(name)
-        found.append(_opened_or_refused(desk, pattern, name))
+        found.append(_opened_or_refused(context, pattern, name))
     pace = playing_pace([one.facts for one in found if one.facts])
     ordered = sorted(found, key=lambda one: one.is_stream)
     return Opening(tuple(_at_pace(one, pace) for one in ordered), pace)
@@ -203,21 +203,21 @@ def _name_of(pattern: str, is_taken: Callable[[str], bool]) -> str:
 # -- what they hold ------------------------------------------------------------------------------------------
 
 
-def _opened_or_refused(desk: StatementContext, pattern: str, name: str) -> OpenedFile:
+def _opened_or_refused(context: StatementContext, pattern: str, name: str) -> OpenedFile:
     """Return how the files of a pattern are opened.
 
     Raises:
         CommandLineError: they cannot be opened without further information from the user.
     """
     try:
-        return _opened(desk, pattern, name)
+        return _opened(context, pattern, name)
     except BindError as error:  # its position refers to a statement that the user did not type
         typed = f"CREATE EVENT STREAM {name} FROM FILE '{pattern}' KEY … LOCATION (…, …) TIME …;"
         hint = f"{error.hint}; say which is which: {typed}" if error.expected else error.hint
         raise CommandLineError(error.message, hint=hint) from error
 
 
-def _opened(desk: StatementContext, pattern: str, name: str) -> OpenedFile:
+def _opened(context: StatementContext, pattern: str, name: str) -> OpenedFile:
     """Return how the files of a pattern are opened: as regions, moving objects, or else events."""
     source = FileSource(pattern)
     if not has_magic(pattern) and _is_of_regions(Path(pattern)):
@@ -225,12 +225,12 @@ def _opened(desk: StatementContext, pattern: str, name: str) -> OpenedFile:
     moving = CreateStream("moving", Name(name), source)
     events = replace(moving, kind="event")
     try:
-        bound, facts = proposed(desk, moving)
+        bound, facts = proposed(context, moving)
     except BindError:  # for example there is no key column, which events do not need
-        return _stream(events, *proposed(desk, events))
+        return _stream(events, *proposed(context, events))
     if facts is None or facts.repeats >= _REPEATED:
         return _stream(moving, bound, facts)
-    return _stream(events, *proposed(desk, events))
+    return _stream(events, *proposed(context, events))
 
 
 def _stream(statement: CreateStream, bound: Bound, facts: SourceFacts | None) -> OpenedFile:

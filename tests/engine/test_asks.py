@@ -34,7 +34,7 @@ def session(tmp_path):
 def bound(session, text):
     """The spec of a SELECT and its stream's."""
     [statement] = parse(text)
-    return session.snapshots.bound(statement, session._desk.view)
+    return session.snapshots.bound(statement, session._context.view)
 
 
 def later(session, *entries):

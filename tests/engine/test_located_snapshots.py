@@ -141,7 +141,7 @@ def test_slots_at_different_steps_are_no_answer(
         with arena.held():
             arena.commit("another", header, arena.load(head))
 
-    question = AskSpec(ask=0, spec=session.snapshots.bound(*parse(ASKED[1]), session._desk.view)[0])
+    question = AskSpec(ask=0, spec=session.snapshots.bound(*parse(ASKED[1]), session._context.view)[0])
     put(51)
     assert located._asked(question, 50).missed == "the slots are at different steps"
     put(50)

@@ -285,12 +285,14 @@ def test_nothing_is_kept_of_moving_queries_and_runs_that_are_over(world: World) 
         world.log("run", mode="steps", n=1)
         world.all_batches()
     log = world.planner._view.log
-    assert log.ledger.focal == {stream: {"b": 1}} and set(log.ledger._focal_of_query) == {second}
+    assert log.planner_state.focal == {stream: {"b": 1}} and set(log.planner_state._focal_of_query) == {
+        second
+    }
     assert not log._clock_rows
     world.log("drop_stream", id=stream, name="s")
     world.log("run", mode="steps", n=1)
     world.all_batches()
-    assert not log.ledger._focal_of_query
+    assert not log.planner_state._focal_of_query
 
 
 def test_a_focal_object_that_is_broadcast_already_is_not_looked_up(world: World) -> None:

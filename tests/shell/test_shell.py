@@ -249,14 +249,14 @@ def test_the_toolbar_has_session_engine_step_clock_and_lag() -> None:
 
 def test_a_narrow_toolbar_keeps_what_matters_most() -> None:
     progress = Progress(3, 12, 1_201_964_401, 1_000_000, stats=BatchStats(playing=True, lag_s=0.25))
-    glance = SessionSummary("mine", "engine ready", progress, ready=True)
-    assert toolbar_text(glance, 60) == " mine  |  step 12  2008-02-02T15:00:12Z  lag 0.2 s"
-    assert toolbar_text(glance, 40) == " mine  |  step 12  lag 0.2 s"
-    assert toolbar_text(glance, 5) == " mine"
+    summary = SessionSummary("mine", "engine ready", progress, ready=True)
+    assert toolbar_text(summary, 60) == " mine  |  step 12  2008-02-02T15:00:12Z  lag 0.2 s"
+    assert toolbar_text(summary, 40) == " mine  |  step 12  lag 0.2 s"
+    assert toolbar_text(summary, 5) == " mine"
 
 
 def completions(text: str) -> list[str]:
-    glance = SessionSummary(
+    summary = SessionSummary(
         "mine",
         streams=("taxis",),
         tables=("cars",),
@@ -264,7 +264,7 @@ def completions(text: str) -> list[str]:
         queries=("q1",),
         columns=(("taxis", (("oid", "STRING"), ("status", "STRING"))),),
     )
-    found = StqlCompleter(lambda: glance).get_completions(
+    found = StqlCompleter(lambda: summary).get_completions(
         Document(text), CompleteEvent(completion_requested=True)
     )
     return [completion.text for completion in found]

@@ -104,7 +104,7 @@ class NewStream:
         return None if self._feeder is None else self._feeder.wait(timeout)
 
 
-def stream_from(session: Session, desk: StatementContext, data: Any, wish: StreamWish) -> NewStream:
+def stream_from(session: Session, context: StatementContext, data: Any, wish: StreamWish) -> NewStream:
     """Create a stream from data, see `Session.stream_from`."""
     if isinstance(data, str | os.PathLike):
         path = os.fspath(data)
@@ -112,7 +112,7 @@ def stream_from(session: Session, desk: StatementContext, data: Any, wish: Strea
         return NewStream(name, _created(session, wish.statement(name, f"FILE {quoted(path)}")))
     name = wish.name or _free_name(session, "stream")
     if isinstance(data, Iterator):
-        return _fed(session, desk, name, wish, data)
+        return _fed(session, context, name, wish, data)
     path = session.home.path / _FOLDER / f"{name}-{time.time_ns()}.parquet"
     path.parent.mkdir(mode=0o700, exist_ok=True)
     with replacing(path, private=True) as target:
@@ -169,7 +169,7 @@ def _with_index(data: Any) -> Any:
 
 
 def _fed(
-    session: Session, desk: StatementContext, name: str, wish: StreamWish, items: Iterator[Any]
+    session: Session, context: StatementContext, name: str, wish: StreamWish, items: Iterator[Any]
 ) -> NewStream:
     """Create a live stream, and feed it from an iterator, in separate threads."""
     arriving = _Arriving(items)
@@ -177,7 +177,7 @@ def _fed(
     if not first:
         arriving.check()
         raise SourceError("the iterator yields nothing", hint="it yields dicts, DataFrames or Arrow tables")
-    spec = _inferred(desk, name, first, wish)
+    spec = _inferred(context, name, first, wish)
     # The first records may have whole degrees by chance, so locations are always DOUBLE.
     types = {column.name: column.type for column in spec.columns} | dict.fromkeys((spec.x, spec.y), "DOUBLE")
     columns = ", ".join(f"{column_name(name)} {kind}" for name, kind in types.items())
@@ -189,9 +189,9 @@ def _fed(
     return NewStream(name, text, _Feeder(session, name, first, arriving))
 
 
-def _inferred(desk: StatementContext, name: str, first: list[pa.Table], wish: StreamWish) -> StreamSpec:
+def _inferred(context: StatementContext, name: str, first: list[pa.Table], wish: StreamWish) -> StreamSpec:
     """Return the definition that a stream of a file with the first records would have."""
-    folder = desk.link.home.path / _FOLDER
+    folder = context.link.home.path / _FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
     sample = folder / f"{name}-{time.time_ns()}.jsonl"
     rows = [row for table in first for row in table.slice(0, _SEEN).to_pylist()]
@@ -199,7 +199,7 @@ def _inferred(desk: StatementContext, name: str, first: list[pa.Table], wish: St
     try:
         [statement] = parse(wish.statement(name, f"FILE {quoted(str(sample))}"))
         assert isinstance(statement, CreateStream)
-        return planned_stream(desk, statement)
+        return planned_stream(context, statement)
     finally:
         sample.unlink()
 

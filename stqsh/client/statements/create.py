@@ -46,47 +46,47 @@ _RECENT_US, _SOON_US = 3_600_000_000, 600_000_000
 Creation = TypeVar("Creation", statements.CreateStream, statements.CreateTable)
 
 
-def create_stream(desk: StatementContext, statement: statements.CreateStream) -> Iterator[Outcome]:
+def create_stream(context: StatementContext, statement: statements.CreateStream) -> Iterator[Outcome]:
     """Create a stream, and play it if autoplay is on."""
-    if desk.knows(statement.name.text):
-        yield there_already(desk, statement)
+    if context.knows(statement.name.text):
+        yield there_already(context, statement)
         return
     with locating(statement.piece):
-        _check_clock(desk, statement)
-        statement = _with_session_tick(desk, statement)
-    statement, begins = _begun_at_clock(desk, _with_archive(statement))
-    bound, statement = _bound(desk, statement)
+        _check_clock(context, statement)
+        statement = _with_session_tick(context, statement)
+    statement, begins = _begun_at_clock(context, _with_archive(statement))
+    bound, statement = _bound(context, statement)
     if isinstance(statement.source, HttpSource):
         with locating(statement.piece):
-            check_port(desk.link.db, statement.source)
+            check_port(context.link.db, statement.source)
     facts = _facts(bound.spec)
     if facts is not None and facts.repeats > MUCH and _guesses_event_key(statement, bound.spec):
         was = bound.spec.key
-        bound, statement = _bound(desk, statement, numbers_rows=True)
+        bound, statement = _bound(context, statement, numbers_rows=True)
         bound = bound._replace(notes=(*bound.notes, f"{was} is no key: it repeats; KEY {was} says otherwise"))
-    notes = (*bound.notes, *begins, *_told(facts, bound.spec), *_at_another_time(desk, facts))
-    stream = _entered(desk, f"{to_sql(statement)};", bound.spec)
+    notes = (*bound.notes, *begins, *_told(facts, bound.spec), *_at_another_time(context, facts))
+    stream = _entered(context, f"{to_sql(statement)};", bound.spec)
     if facts is not None:
-        desk.link.facts[stream.id] = facts
+        context.link.facts[stream.id] = facts
     if isinstance(stream.spec.source, StdinSourceSpec):
         from stqsh.sources.live.line_spool import SPOOL
 
-        pump_stdin(desk.link.home.stream(stream.id) / SPOOL)
+        pump_stdin(context.link.home.stream(stream.id) / SPOOL)
     if isinstance(stream.spec.source, HttpSourceSpec):
-        notes = (*notes, *posting_notes(desk.link.home, stream, stream.spec.source))
-    desk.link.wake()
+        notes = (*notes, *posting_notes(context.link.home, stream, stream.spec.source))
+    context.link.wake()
     yield Message("\n".join([f"stream {stream.name} created", *notes]))
-    if desk.autoplay:
-        desk.play(stream, "")
+    if context.autoplay:
+        context.play(stream, "")
 
 
-def planned_stream(desk: StatementContext, statement: statements.CreateStream) -> StreamSpec:
+def planned_stream(context: StatementContext, statement: statements.CreateStream) -> StreamSpec:
     """Return the stream that a statement would create, without creating it.
 
     Raises:
         BindError: the statement or its source is wrong.
     """
-    bound, _ = _bound(desk, statement)
+    bound, _ = _bound(context, statement)
     spec: StreamSpec = bound.spec
     return spec
 
@@ -113,7 +113,7 @@ def _with_archive(statement: statements.CreateStream) -> statements.CreateStream
 
 
 def _begun_at_clock(
-    desk: StatementContext, statement: statements.CreateStream
+    context: StatementContext, statement: statements.CreateStream
 ) -> tuple[statements.CreateStream, tuple[str, ...]]:
     """Start a generator without a start at the session's clock; return the statement and a remark.
 
@@ -122,53 +122,53 @@ def _begun_at_clock(
     source = statement.source
     if not isinstance(source, GeneratorSource) or any(name == "start" for name, _ in source.options):
         return statement, ()
-    start = format_instant(_clock_us(desk))
+    start = format_instant(_clock_us(context))
     if start is None:
         return statement, ()
     begun = replace(source, options=(*source.options, ("start", Literal(start, "STRING"))))
     return replace(statement, source=begun), (f"it begins at {start}, where the session's clock is",)
 
 
-def _clock_us(desk: StatementContext) -> int | None:
+def _clock_us(context: StatementContext) -> int | None:
     """Return the time of the next step; before any step, that of the first records; None without any."""
-    progress = desk.link.progress()
+    progress = context.link.progress()
     if (now := progress.at_us(progress.step + 1)) is not None:
         return now
-    streams = live_streams(desk.link.db)
+    streams = live_streams(context.link.db)
     known = [facts for stream in streams if (facts := _facts(stream.spec)) is not None]
     times = [facts.first_us for facts in known if facts.first_us is not None]
     return min(times) // streams[0].spec.tick_us * streams[0].spec.tick_us if times else None
 
 
-def create_table(desk: StatementContext, statement: statements.CreateTable) -> Iterator[Outcome]:
+def create_table(context: StatementContext, statement: statements.CreateTable) -> Iterator[Outcome]:
     """Create a table; the engine reads it, and a RUN waits until it has been read."""
-    if desk.knows(statement.name.text):
-        yield there_already(desk, statement)
+    if context.knows(statement.name.text):
+        yield there_already(context, statement)
         return
-    bound, statement = _bound(desk, statement)
-    table = catalogue_writer.create_table(desk.link.db, f"{to_sql(statement)};", bound.spec)
-    desk.link.wake()
+    bound, statement = _bound(context, statement)
+    table = catalogue_writer.create_table(context.link.db, f"{to_sql(statement)};", bound.spec)
+    context.link.wake()
     yield Message("\n".join([f"table {table.name} created", *bound.notes]))
 
 
-def _entered(desk: StatementContext, text: str, spec: StreamSpec) -> StreamRow:
+def _entered(context: StatementContext, text: str, spec: StreamSpec) -> StreamRow:
     """Add a stream to the catalogue; if it keeps only significant objects, append its shedding order."""
-    db = desk.link.db
+    db = context.link.db
     with db.transaction():
         first = not shedding_orders.has_significant_streams(db)
         stream = catalogue_writer.create_stream(db, text, spec)
         if spec.is_significant:
-            shedding_orders.follow_settings(db, session_settings(db, desk.profile), is_first=first)
+            shedding_orders.follow_settings(db, session_settings(db, context.profile), is_first=first)
     return stream
 
 
-def there_already(desk: StatementContext, statement: statements.Statement) -> Message:
+def there_already(context: StatementContext, statement: statements.Statement) -> Message:
     """Return the message for a CREATE whose name is in use.
 
     Raises:
         BindError: the statement has no IF NOT EXISTS.
     """
-    return Message("\n".join(bind(statement, desk.view).notes))
+    return Message("\n".join(bind(statement, context.view).notes))
 
 
 def _guesses_event_key(statement: statements.CreateStream, spec: StreamSpec) -> bool:
@@ -176,7 +176,7 @@ def _guesses_event_key(statement: statements.CreateStream, spec: StreamSpec) -> 
 
 
 def _bound(
-    desk: StatementContext, statement: Creation, *, numbers_rows: bool = False
+    context: StatementContext, statement: Creation, *, numbers_rows: bool = False
 ) -> tuple[Bound, Creation]:
     """Return the statement's spec, and the statement with the absolute path of its files.
 
@@ -186,12 +186,12 @@ def _bound(
         BindError: the statement or its source is wrong.
     """
     with pointing_at_source(statement):
-        statement = with_absolute_files(statement, desk.script)
+        statement = with_absolute_files(statement, context.script)
         if isinstance(statement.source, DirectorySource) and not statement.listed:
-            return _checked_live(_bound_to_folder(desk, statement), False), statement
+            return _checked_live(_bound_to_folder(context, statement), False), statement
         if not isinstance(statement.source, FileSource | GeneratorSource):
-            return _checked_live(bind(statement, desk.view), desk.script == "stdin"), statement
-        return _checked(_bound_to_source(desk, statement, numbers_rows=numbers_rows)), statement
+            return _checked_live(bind(statement, context.view), context.script == "stdin"), statement
+        return _checked(_bound_to_source(context, statement, numbers_rows=numbers_rows)), statement
 
 
 def _checked(bound: Bound) -> Bound:
@@ -216,7 +216,7 @@ def _checked_live(bound: Bound, reads_script: bool) -> Bound:
 
 
 def _bound_to_source(
-    desk: StatementContext,
+    context: StatementContext,
     statement: statements.CreateStream | statements.CreateTable,
     *,
     numbers_rows: bool = False,
@@ -227,11 +227,11 @@ def _bound_to_source(
 
     source = source_spec(statement.source)
     if not isinstance(source, FileSourceSpec):
-        return bind(statement, desk.view, inferred=None if statement.listed else infer(source))
+        return bind(statement, context.view, inferred=None if statement.listed else infer(source))
     if isinstance(statement, statements.CreateTable):
         written = recognize_dialect(source)
         columns = None if statement.listed else infer(written.source)
-        bound = bind(statement, desk.view, inferred=columns)
+        bound = bind(statement, context.view, inferred=columns)
         return _with_source(bound, written.source, written.notes)
     declared = [[column.name, column.type] for column in statement.listed] or None
     found = recognize(source, declared, _time_of_source(statement))
@@ -241,11 +241,11 @@ def _bound_to_source(
 
         columns, remarks = fitted(statement, found.columns, found.source)
         notes = (*notes, *remarks)
-    bound = bind(statement, desk.view, inferred=columns, numbers_rows=numbers_rows)
+    bound = bind(statement, context.view, inferred=columns, numbers_rows=numbers_rows)
     return _with_source(bound, found.source, notes)
 
 
-def _bound_to_folder(desk: StatementContext, statement: Creation) -> Bound:
+def _bound_to_folder(context: StatementContext, statement: Creation) -> Bound:
     """Return the spec of a stream of a folder, with the columns and options of its existing files."""
     from stqsh.sources.recognition import recognize
     from stqsh.sources.source_files import files_in_folder
@@ -255,7 +255,7 @@ def _bound_to_folder(desk: StatementContext, statement: Creation) -> Bound:
     files = FileSourceSpec(files_in_folder(source.path, source.format), source.format, source.options)
     time = _time_of_source(statement) if isinstance(statement, statements.CreateStream) else None
     found = recognize(files, None, time)
-    bound = bind(statement, desk.view, inferred=found.columns)
+    bound = bind(statement, context.view, inferred=found.columns)
     return _with_source(bound, msgspec.structs.replace(source, options=found.source.options), found.notes)
 
 
@@ -293,9 +293,9 @@ def _told(facts: SourceFacts | None, spec: StreamSpec) -> tuple[str, ...]:
     return (*lines, swapped) if is_swapped else lines
 
 
-def _at_another_time(desk: StatementContext, facts: SourceFacts | None) -> Iterator[str]:
+def _at_another_time(context: StatementContext, facts: SourceFacts | None) -> Iterator[str]:
     """Yield remarks on a stream whose records are far from the time of the session's clock."""
-    progress = desk.link.progress()
+    progress = context.link.progress()
     now = progress.at_us(progress.step)
     first = None if facts is None else facts.first_us
     if now is None or first is None or now - _RECENT_US <= first <= now + _SOON_US:
@@ -309,9 +309,9 @@ def _at_another_time(desk: StatementContext, facts: SourceFacts | None) -> Itera
     yield "all streams of a session share one clock; stqsh -s NAME begins a session with a clock of its own"
 
 
-def _check_clock(desk: StatementContext, statement: statements.CreateStream) -> None:
+def _check_clock(context: StatementContext, statement: statements.CreateStream) -> None:
     """Raise `BindError` for a live stream among replayed ones, or the other way round."""
-    first = first_stream(desk.link.db)
+    first = first_stream(context.link.db)
     is_live = isinstance(statement.source, LIVE_SOURCES)
     if first is None or first.spec.is_live == is_live:
         return
@@ -325,9 +325,11 @@ def _check_clock(desk: StatementContext, statement: statements.CreateStream) -> 
     )
 
 
-def _with_session_tick(desk: StatementContext, statement: statements.CreateStream) -> statements.CreateStream:
+def _with_session_tick(
+    context: StatementContext, statement: statements.CreateStream
+) -> statements.CreateStream:
     """Return the statement with the session's TICK if it has none; raise `BindError` for another TICK."""
-    shared = _session_tick_us(desk)
+    shared = _session_tick_us(context)
     if shared is None:
         return statement
     if statement.tick is None:
@@ -344,19 +346,21 @@ def _with_session_tick(desk: StatementContext, statement: statements.CreateStrea
     return statement
 
 
-def _session_tick_us(desk: StatementContext) -> int | None:
+def _session_tick_us(context: StatementContext) -> int | None:
     """Return the TICK that the first stream fixed, even if that stream was dropped; None before the first."""
-    running = desk.link.progress().tick_us
+    running = context.link.progress().tick_us
     if running is not None:
         return running
-    return next((stream.spec.tick_us for stream in live_streams(desk.link.db)), None)
+    return next((stream.spec.tick_us for stream in live_streams(context.link.db)), None)
 
 
-def proposed(desk: StatementContext, statement: statements.CreateStream) -> tuple[Bound, SourceFacts | None]:
+def proposed(
+    context: StatementContext, statement: statements.CreateStream
+) -> tuple[Bound, SourceFacts | None]:
     """Return what a statement would create and the content of its files, without creating anything.
 
     Raises:
         BindError: the statement or its source is wrong.
     """
-    bound, _ = _bound(desk, statement)
+    bound, _ = _bound(context, statement)
     return bound, _facts(bound.spec)

@@ -30,40 +30,40 @@ _FAILURES = (Exception, SystemExit)
 """Whatever a user's file may raise, including calls of exit()."""
 
 
-def create_function(desk: StatementContext, statement: CreateFunction) -> Iterator[Outcome]:
+def create_function(context: StatementContext, statement: CreateFunction) -> Iterator[Outcome]:
     """Execute CREATE FUNCTION: run the Python text here, and store the function and the text.
 
     Raises:
         BindError: a script may not run code, or the text does not define the function.
     """
     with locating(statement.piece):
-        bound = bind(statement, desk.view)
+        bound = bind(statement, context.view)
         if bound.spec is None:
             yield Message("; ".join(bound.notes))
             return
-        if (desk.is_script or desk.script is not None) and not desk.allow_run:
+        if (context.is_script or context.script is not None) and not context.allow_run:
             raise BindError(
                 "a script may make a function of Python code only with --allow-run",
                 statement.code.span,
                 hint="add --allow-run to the command line, if you trust the script",
             )
-        text, origin = _text(desk, statement)
+        text, origin = _text(context, statement)
         try:
             spec = _spec(bound.spec, text, origin, statement)
         except BindError:
             raise
         except StqshError as error:
             raise BindError(error.message, statement.code.span, hint=error.hint) from error
-    add_function(desk.link.db, spec)
+    add_function(context.link.db, spec)
     named = ", ".join(name for name, _ in bound.spec.parameters)
     yield Message(f"function {spec.name}({named}) created: it returns {spec.returns}")
 
 
-def _text(desk: StatementContext, statement: CreateFunction) -> tuple[str, str]:
+def _text(context: StatementContext, statement: CreateFunction) -> tuple[str, str]:
     """Return the Python text of a function and the name of its file, "" without a file."""
     given, span, path = str(statement.code.value), statement.code.span, ""
     if statement.is_file:
-        beside = None if desk.script is None else Path(desk.script).absolute().parent
+        beside = None if context.script is None else Path(context.script).absolute().parent
         try:
             path = find_files(given, beside)
             given = Path(path).read_text(encoding="utf-8")

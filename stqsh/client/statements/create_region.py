@@ -33,51 +33,53 @@ if TYPE_CHECKING:
     from stqsh.sources.region_files import RegionSet
 
 
-def create_region(desk: StatementContext, statement: statements.CreateRegion) -> Iterator[Outcome]:
+def create_region(context: StatementContext, statement: statements.CreateRegion) -> Iterator[Outcome]:
     """Create a single region: a polygon, a rectangle, a circle, or an existing one under another name."""
-    if desk.knows(statement.name.text):
-        yield there_already(desk, statement)
+    if context.knows(statement.name.text):
+        yield there_already(context, statement)
         return
-    bound = bind(statement, desk.view)
+    bound = bind(statement, context.view)
     with locating(statement.piece):
         try:
-            regions = _regions_of(desk, bound.spec.region)
+            regions = _regions_of(context, bound.spec.region)
         except SourceError as error:
             raise BindError(error.message, statement.region.span, hint=error.hint) from error
-    yield _entered(desk, statement, bound.spec.spec, regions)
+    yield _entered(context, statement, bound.spec.spec, regions)
 
 
-def create_regions(desk: StatementContext, statement: statements.CreateRegions) -> Iterator[Outcome]:
+def create_regions(context: StatementContext, statement: statements.CreateRegions) -> Iterator[Outcome]:
     """Create a set of regions, read from GeoJSON at once."""
-    if desk.knows(statement.name.text):
-        yield there_already(desk, statement)
+    if context.knows(statement.name.text):
+        yield there_already(context, statement)
         return
     with pointing_at_source(statement):
-        statement = with_absolute_files(statement, desk.script)
-        bound = bind(statement, desk.view)
+        statement = with_absolute_files(statement, context.script)
+        bound = bind(statement, context.view)
         regions = read_regions(bound.spec.spec.source, bound.spec.name_column)
     spec = msgspec.structs.replace(bound.spec.spec, members=tuple(regions.members))
-    yield _entered(desk, statement, spec, regions)
+    yield _entered(context, statement, spec, regions)
 
 
 def _entered(
-    desk: StatementContext, statement: statements.Statement, spec: AreaSpec, regions: RegionSet
+    context: StatementContext, statement: statements.Statement, spec: AreaSpec, regions: RegionSet
 ) -> Message:
     spec = msgspec.structs.replace(spec, beyond=regions.beyond)
-    area = catalogue_writer.create_area(desk.link.db, f"{to_sql(statement)};", spec, pack(regions.geometry))
-    desk.link.wake()
+    area = catalogue_writer.create_area(
+        context.link.db, f"{to_sql(statement)};", spec, pack(regions.geometry)
+    )
+    context.link.wake()
     count = f" of {len(regions.members)}" if area.spec.set else ""
     return Message("\n".join([f"{area.word} {area.name}{count} created", *regions.notes]))
 
 
-def _regions_of(desk: StatementContext, region: Region) -> RegionSet:
+def _regions_of(context: StatementContext, region: Region) -> RegionSet:
     """Return the geometry of a bound stationary region; raise `StqshError` if its area is empty."""
     if isinstance(region, PolygonSpec):
         return region_of_rings(region.rings)
     if isinstance(region, RectangleSpec):
         return region_of_rectangle(*region.box)
     if isinstance(region, NamedRegionSpec):
-        return region_of_member(unpack(area_geometry(desk.link.db, region.area)), region.member)
+        return region_of_member(unpack(area_geometry(context.link.db, region.area)), region.member)
     if isinstance(region, CircleSpec):
         return no_polygons()
     raise StqshError("a region is a circle, a polygon, a rectangle, or an existing region")

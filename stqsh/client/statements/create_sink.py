@@ -22,49 +22,49 @@ from stqsh.storage.output_files import is_file_of
 from stqsh.storage.sinks.sink_catalogue import create_sink as enter_sink
 
 
-def create_sink(desk: StatementContext, statement: statements.CreateSink) -> Iterator[Outcome]:
+def create_sink(context: StatementContext, statement: statements.CreateSink) -> Iterator[Outcome]:
     """Create a sink, which begins with the current answers."""
-    if desk.knows(statement.name.text):
-        yield there_already(desk, statement)
+    if context.knows(statement.name.text):
+        yield there_already(context, statement)
         return
     target = statement.target
     if isinstance(target, FileTarget) and target.folder:
         folder = str(Path(target.folder).expanduser().absolute())
         statement = replace(statement, target=replace(target, folder=folder))
-    spec: SinkSpec = bind(statement, desk.view).spec
+    spec: SinkSpec = bind(statement, context.view).spec
     with locating(statement.piece):
         if isinstance(spec.target, FileTargetSpec):
             _make_folder(spec, spec.target, statement)
-    sink = enter_sink(desk.link.db, f"{to_sql(statement)};", spec)
-    desk.link.wake()
+    sink = enter_sink(context.link.db, f"{to_sql(statement)};", spec)
+    context.link.wake()
     yield Message(f"sink {sink.name} created: {sink.spec.place}")
 
 
-def create_alert(desk: StatementContext, statement: statements.CreateAlert) -> Iterator[Outcome]:
+def create_alert(context: StatementContext, statement: statements.CreateAlert) -> Iterator[Outcome]:
     """Create an alert, which acts on updates from now on.
 
     Raises:
         BindError: a script would run a command without being allowed to.
     """
-    if desk.knows(statement.name.text):
-        yield there_already(desk, statement)
+    if context.knows(statement.name.text):
+        yield there_already(context, statement)
         return
     action = statement.action
-    is_script = desk.is_script or desk.script is not None
-    if action.kind == "run" and is_script and not desk.allow_run:
+    is_script = context.is_script or context.script is not None
+    if action.kind == "run" and is_script and not context.allow_run:
         with locating(statement.piece):
             raise BindError(
                 "a script may make an alert that runs a command only with --allow-run",
                 action.span,
                 hint="add --allow-run to the command line, if you trust the script",
             )
-    spec: SinkSpec = bind(statement, desk.view).spec
+    spec: SinkSpec = bind(statement, context.view).spec
     assert isinstance(spec.target, AlertTargetSpec), f"{spec.name} is an alert"
     if isinstance(spec.target.action, RunActionSpec):
         run = msgspec.structs.replace(spec.target.action, folder=str(Path.cwd()))
         spec = msgspec.structs.replace(spec, target=msgspec.structs.replace(spec.target, action=run))
-    alert = enter_sink(desk.link.db, f"{to_sql(statement)};", spec)
-    desk.link.wake()
+    alert = enter_sink(context.link.db, f"{to_sql(statement)};", spec)
+    context.link.wake()
     yield Message(f"alert {alert.name} created: {alert.spec.place}")
 
 

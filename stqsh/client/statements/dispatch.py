@@ -85,38 +85,38 @@ _SILENT_S = 1.0
 """How long a SELECT waits for inserted records before it reports the wait."""
 
 
-def perform(desk: StatementContext, statement: statements.Statement) -> Iterator[Outcome]:
+def perform(context: StatementContext, statement: statements.Statement) -> Iterator[Outcome]:
     """Execute a statement; raise `NotSupportedError` if it is not implemented."""
-    if desk.link.revive():
-        step = desk.link.progress().step
+    if context.link.revive():
+        step = context.link.progress().step
         yield Message(f"the engine had died after step {step}; it is started again and goes on from there")
     action = HANDLERS.get(type(statement))
     if action is None:
-        bind(statement, desk.view)  # raises if it is wrong or not supported yet
+        bind(statement, context.view)  # raises if it is wrong or not supported yet
         raise NotSupportedError(statement.text)
-    reading = read_words(statement, desk.view)
+    reading = read_words(statement, context.view)
     yield from (Message(note) for note in reading.notes)
-    yield from action(desk, reading.statement)
+    yield from action(context, reading.statement)
 
 
-def register(desk: StatementContext, statement: statements.RegisterQuery) -> Iterator[Outcome]:
+def register(context: StatementContext, statement: statements.RegisterQuery) -> Iterator[Outcome]:
     """Execute REGISTER QUERY."""
-    bound = bind(statement, desk.view)
-    check_kind(desk.link.db, bound.spec.kind)
+    bound = bind(statement, context.view)
+    check_kind(context.link.db, bound.spec.kind)
     text = f"{registration(statement, bound.spec.text)};"
-    query = catalogue_writer.register(desk.link.db, catalogue_writer.Registered(text, bound.spec))
-    desk.link.wake()
+    query = catalogue_writer.register(context.link.db, catalogue_writer.Registered(text, bound.spec))
+    context.link.wake()
     remarks = (
-        window_remark(desk, bound.spec),
-        _past_remark(desk, bound.spec),
-        _region_remark(desk, bound.spec),
+        window_remark(context, bound.spec),
+        _past_remark(context, bound.spec),
+        _region_remark(context, bound.spec),
     )
     yield Message("; ".join(filter(None, (f"query {query.name} registered", *remarks))))
 
 
-def window_remark(desk: StatementContext, spec: QuerySpec) -> str:
+def window_remark(context: StatementContext, spec: QuerySpec) -> str:
     """Return a remark if a window is longer than the time for which events are kept, else ""."""
-    stream, window = stream_by_id(desk.link.db, spec.stream_id), spec.window_us
+    stream, window = stream_by_id(context.link.db, spec.stream_id), spec.window_us
     keep = stream.spec.keep_us
     if window is None:
         return ""
@@ -126,241 +126,245 @@ def window_remark(desk: StatementContext, spec: QuerySpec) -> str:
     return f"{stream.name} keeps events for {kept}, less than the window of {wanted}: what is kept decides"
 
 
-def _past_remark(desk: StatementContext, spec: QuerySpec) -> str:
+def _past_remark(context: StatementContext, spec: QuerySpec) -> str:
     """Return a remark if a condition selects archived times, which the query does not read, else ""."""
-    stream = stream_by_id(desk.link.db, spec.stream_id).spec
+    stream = stream_by_id(context.link.db, spec.stream_id).spec
     if stream.archive is None or stream.keep_us is None:
         return ""
     from stqsh.client.read.past import reaches_back  # numba
 
-    at_us = read_progress(desk.link.db).at_us()
+    at_us = read_progress(context.link.db).at_us()
     if at_us is None or not reaches_back(spec, stream, at_us):
         return ""
     kept = format_duration(stream.keep_us)
     return f"it sees the events that {stream.name} keeps, for {kept}; a SELECT sees archived ones as well"
 
 
-def _region_remark(desk: StatementContext, spec: QuerySpec) -> str:
+def _region_remark(context: StatementContext, spec: QuerySpec) -> str:
     """Return a remark if a query's region seems to have swapped axes, by its stream's data, else ""."""
-    known, id_ = desk.link.facts, spec.stream_id
+    known, id_ = context.link.facts, spec.stream_id
     if spec.region == EVERYWHERE or spec.region.focal_key is not None:
         return ""
-    if id_ not in known and stream_statuses(desk.link.db).get(id_) is not None:
+    if id_ not in known and stream_statuses(context.link.db).get(id_) is not None:
         from stqsh.sources.measuring import measure_store  # pyarrow: only when needed
 
-        found = measure_store(desk.link.home.stream(id_), stream_by_id(desk.link.db, id_).spec)
+        found = measure_store(context.link.home.stream(id_), stream_by_id(context.link.db, id_).spec)
         known |= {id_: found} if found is not None else {}
     return swapped_remark(spec.region, known[id_]) if id_ in known else ""
 
 
-def subscribe(desk: StatementContext, statement: statements.Subscribe) -> Iterator[Outcome]:
+def subscribe(context: StatementContext, statement: statements.Subscribe) -> Iterator[Outcome]:
     """Execute SUBSCRIBE: register a query under a new name; it is dropped when the user leaves it."""
-    name = free_name(desk)
-    bound = bind(statement, desk.view, name=name)
-    if remark := window_remark(desk, bound.spec):
+    name = free_name(context)
+    bound = bind(statement, context.view, name=name)
+    if remark := window_remark(context, bound.spec):
         yield Message(f"{name}: {remark}")
     text = to_sql(statements.RegisterQuery(Name(name), statement.select))
-    query = desk.register_own(f"{text};", bound.spec)
-    yield Subscription(query, TailOptions(), desk.link, temporary=True, until_idle=desk.is_script)
+    query = context.register_own(f"{text};", bound.spec)
+    yield Subscription(query, TailOptions(), context.link, temporary=True, until_idle=context.is_script)
 
 
-def create_view(desk: StatementContext, statement: statements.CreateView) -> Iterator[Outcome]:
+def create_view(context: StatementContext, statement: statements.CreateView) -> Iterator[Outcome]:
     """Execute CREATE VIEW."""
-    bound = bind(statement, desk.view)
+    bound = bind(statement, context.view)
     if bound.spec is not None:
-        catalogue_writer.create_view(desk.link.db, bound.spec)
+        catalogue_writer.create_view(context.link.db, bound.spec)
     yield Message("; ".join(bound.notes) or f"view {statement.name.text} created")
 
 
-def run(desk: StatementContext, statement: statements.Run) -> Iterator[Outcome]:
+def run(context: StatementContext, statement: statements.Run) -> Iterator[Outcome]:
     """Execute RUN in all its forms."""
-    bound = bind(statement, desk.view)
+    bound = bind(statement, context.view)
     with locating(statement.piece):
-        running = start_run(desk, _text(statement), bound.spec, statement.span)
+        running = start_run(context, _text(statement), bound.spec, statement.span)
     yield running
 
 
-def start_run(desk: StatementContext, text: str, spec: RunSpec, span: Span = NOWHERE) -> RunHandle:
+def start_run(context: StatementContext, text: str, spec: RunSpec, span: Span = NOWHERE) -> RunHandle:
     """Log a RUN; raise `BindError` if it would never end or there is nothing to run."""
-    streams = live_streams(desk.link.db)
+    streams = live_streams(context.link.db)
     if not streams:
         raise BindError("there is no stream to run", span, hint="make one with CREATE MOVING STREAM")
     # A RUN of live streams continues until it is interrupted, which is allowed.
-    endless = [stream.name for stream in streams if not stream.spec.is_live and desk.is_endless(stream)]
+    endless = [stream.name for stream in streams if not stream.spec.is_live and context.is_endless(stream)]
     if isinstance(spec, RunToEnd) and endless:
         raise BindError(
             f"RUN would never end: stream {endless[0]} is endless",
             span,
             hint="say how long: RUN FOR 10 min; RUN UNTIL 'time'; RUN 100 STEPS;",
         )
-    retry_stalled_streams(desk.link.db)
-    row = append(desk.link.db, spec, text)
-    desk.link.wake()
-    return RunHandle(row.seq, spec, desk.link)
+    retry_stalled_streams(context.link.db)
+    row = append(context.link.db, spec, text)
+    context.link.wake()
+    return RunHandle(row.seq, spec, context.link)
 
 
-def play(desk: StatementContext, statement: statements.Play) -> Iterator[Outcome]:
+def play(context: StatementContext, statement: statements.Play) -> Iterator[Outcome]:
     """Execute PLAY of a stream."""
-    bind(statement, desk.view)
-    stream = _stream(desk, statement.stream.text)
+    bind(statement, context.view)
+    stream = _stream(context, statement.stream.text)
     pace = statement.pace
-    retry_stalled_streams(desk.link.db)
-    desk.play(stream, _text(statement), pace.lower() if isinstance(pace, str) else pace)
-    yield Message(play_text(desk.link, stream))
+    retry_stalled_streams(context.link.db)
+    context.play(stream, _text(statement), pace.lower() if isinstance(pace, str) else pace)
+    yield Message(play_text(context.link, stream))
 
 
-def pause(desk: StatementContext, statement: statements.Pause) -> Iterator[Outcome]:
+def pause(context: StatementContext, statement: statements.Pause) -> Iterator[Outcome]:
     """Execute PAUSE of a stream."""
-    bind(statement, desk.view)
-    stream = _stream(desk, statement.stream.text)
-    append(desk.link.db, StreamPaused(stream.id, stream.name), _text(statement))
+    bind(statement, context.view)
+    stream = _stream(context, statement.stream.text)
+    append(context.link.db, StreamPaused(stream.id, stream.name), _text(statement))
     yield Message(f"stream {stream.name} stands still")
 
 
-def pause_query(desk: StatementContext, statement: statements.PauseQuery) -> Iterator[Outcome]:
+def pause_query(context: StatementContext, statement: statements.PauseQuery) -> Iterator[Outcome]:
     """Execute PAUSE QUERY."""
-    bind(statement, desk.view)
-    yield _change_state(desk, statement, "pause_query", "paused")
+    bind(statement, context.view)
+    yield _change_state(context, statement, "pause_query", "paused")
 
 
-def resume_query(desk: StatementContext, statement: statements.ResumeQuery) -> Iterator[Outcome]:
+def resume_query(context: StatementContext, statement: statements.ResumeQuery) -> Iterator[Outcome]:
     """Execute RESUME QUERY."""
-    yield _change_state(desk, statement, "resume_query", "active")
+    yield _change_state(context, statement, "resume_query", "active")
 
 
-def alter_query(desk: StatementContext, statement: statements.AlterQuery) -> Iterator[Outcome]:
+def alter_query(context: StatementContext, statement: statements.AlterQuery) -> Iterator[Outcome]:
     """Execute ALTER QUERY."""
-    spec = bind(statement, desk.view).spec
-    catalogue_writer.alter_query(desk.link.db, _text(statement), _query(desk, spec.name), spec)
+    spec = bind(statement, context.view).spec
+    catalogue_writer.alter_query(context.link.db, _text(statement), _query(context, spec.name), spec)
     yield Message(f"query {spec.name} has another region from the next step on")
 
 
-def tail(desk: StatementContext, statement: statements.Tail) -> Iterator[Outcome]:
+def tail(context: StatementContext, statement: statements.Tail) -> Iterator[Outcome]:
     """Execute TAIL."""
-    bound = bind(statement, desk.view)
+    bound = bind(statement, context.view)
     only = None if statement.only is None else _OPS[statement.only]
     spec = bound.spec
     options = TailOptions(spec.from_step, only, spec.where, spec.limit, spec.from_us, spec.since_us)
-    query = _query(desk, statement.name.text)
-    desk.link.wake()
-    yield Subscription(query, options, desk.link, until_idle=desk.is_script)
+    query = _query(context, statement.name.text)
+    context.link.wake()
+    yield Subscription(query, options, context.link, until_idle=context.is_script)
 
 
-def watch(desk: StatementContext, statement: statements.Watch) -> Iterator[Outcome]:
+def watch(context: StatementContext, statement: statements.Watch) -> Iterator[Outcome]:
     """Execute WATCH."""
-    names = bind(statement, desk.view).spec
-    desk.link.wake()
-    yield WatchFeed(tuple(_query(desk, name) for name in names), desk.link)
+    names = bind(statement, context.view).spec
+    context.link.wake()
+    yield WatchFeed(tuple(_query(context, name) for name in names), context.link)
 
 
-def draw_map(desk: StatementContext, statement: statements.Map) -> Iterator[Outcome]:
+def draw_map(context: StatementContext, statement: statements.Map) -> Iterator[Outcome]:
     """Execute MAP."""
     from stqsh.client.map.scene import MapFeed  # numpy and pyarrow: only when needed
 
-    spec = bind(statement, desk.view).spec
-    stream = _stream(desk, spec.stream)
-    desk.link.wake()
+    spec = bind(statement, context.view).spec
+    stream = _stream(context, spec.stream)
+    context.link.wake()
     # A separate snapshot reader, because a map reads from another thread.
-    yield MapFeed(stream, spec.queries, spec.file, desk.link, SnapshotReader(desk.link), once=desk.is_script)
+    yield MapFeed(
+        stream, spec.queries, spec.file, context.link, SnapshotReader(context.link), once=context.is_script
+    )
 
 
-def show(desk: StatementContext, statement: statements.Show) -> Iterator[Outcome]:
+def show(context: StatementContext, statement: statements.Show) -> Iterator[Outcome]:
     """Execute SHOW."""
     if statement.what == "CELLS":
         from stqsh.client.show.cells import show_cells  # numba: only when needed
 
-        bind(statement, desk.view)
+        bind(statement, context.view)
         of = statement.stream
-        yield from show_cells(desk.link, desk.snapshots, None if of is None else of.text)
+        yield from show_cells(context.link, context.snapshots, None if of is None else of.text)
         return
-    subject = SUBJECTS.get(bind(statement, desk.view).spec)
+    subject = SUBJECTS.get(bind(statement, context.view).spec)
     if subject is None:
         raise NotSupportedError(f"SHOW {statement.what}")
     if statement.like is not None:
-        yield from shown_like(desk.link, desk.profile, statement.what, str(statement.like.value))
+        yield from shown_like(context.link, context.profile, statement.what, str(statement.like.value))
         return
-    yield from subject(desk.link, desk.profile)
+    yield from subject(context.link, context.profile)
     if statement.what == "CACHE":
-        yield from show_views(desk.link.db, desk.snapshots)
+        yield from show_views(context.link.db, context.snapshots)
 
 
-def describe(desk: StatementContext, statement: statements.Describe) -> Iterator[Outcome]:
+def describe(context: StatementContext, statement: statements.Describe) -> Iterator[Outcome]:
     """Execute DESCRIBE of a stream, a table, a region, a set of regions, a sink, an alert or a query."""
     name = statement.name.text
-    kind, db = bind(statement, desk.view).spec.kind, desk.link.db
+    kind, db = bind(statement, context.view).spec.kind, context.link.db
     if kind == "stream":
-        yield from describe_stream(desk.link, _stream(desk, name))
+        yield from describe_stream(context.link, _stream(context, name))
     elif kind == "query stream" and (queries := find_query_stream(db, name)) is not None:
-        yield from describe_query_stream(desk.link, queries)
+        yield from describe_query_stream(context.link, queries)
     elif kind == "table" and (table := find_table(db, name)) is not None:
-        yield from describe_table(desk.link, table)
+        yield from describe_table(context.link, table)
     elif kind == "region" and (area := find_area(db, name)) is not None:
-        yield from describe_area(desk.link, area)
+        yield from describe_area(context.link, area)
     elif kind == "sink" and (sink := find_sink(db, name)) is not None:
-        yield from describe_sink(desk.link, sink)
+        yield from describe_sink(context.link, sink)
     elif kind == "alert" and (alert := find_alert(db, name)) is not None:
-        yield from describe_alert(desk.link, alert)
+        yield from describe_alert(context.link, alert)
     elif kind == "view" and (view := find_view(db, name)) is not None:
-        yield from describe_view(view, view_columns(view, desk.view))
+        yield from describe_view(view, view_columns(view, context.view))
     else:
-        yield from describe_query(_query(desk, name))
+        yield from describe_query(_query(context, name))
 
 
-def show_one(desk: StatementContext, statement: statements.ShowQuery) -> Iterator[Outcome]:
+def show_one(context: StatementContext, statement: statements.ShowQuery) -> Iterator[Outcome]:
     """Execute SHOW QUERY of one query."""
-    query = _query(desk, bind(statement, desk.view).spec)
-    measured = desk.snapshots.measure(query.spec)
-    yield from show_query(query, measured, accuracies(desk.link, [query])[query.id])
+    query = _query(context, bind(statement, context.view).spec)
+    measured = context.snapshots.measure(query.spec)
+    yield from show_query(query, measured, accuracies(context.link, [query])[query.id])
 
 
-def explain_statement(desk: StatementContext, statement: statements.Explain) -> Iterator[Outcome]:
+def explain_statement(context: StatementContext, statement: statements.Explain) -> Iterator[Outcome]:
     """Execute EXPLAIN [ANALYZE]."""
     from stqsh.client.statements.explain import explain  # numba
 
-    yield from explain(desk, bind(statement, desk.view).spec)
+    yield from explain(context, bind(statement, context.view).spec)
 
 
-def select(desk: StatementContext, statement: statements.Select) -> Iterator[Outcome]:
+def select(context: StatementContext, statement: statements.Select) -> Iterator[Outcome]:
     """Execute SELECT: answer a snapshot once; with SYNC, act like SUBSCRIBE."""
     if any(relation.file is not None for relation in statement.relations):
         from stqsh.client.statements.select_rows import select_file  # numba and pyarrow: only when needed
 
-        yield from select_file(desk, statement)
+        yield from select_file(context, statement)
         return
     if not statement.relations:
         from stqsh.client.statements.select_rows import select_constants  # numba and pyarrow
 
-        yield from select_constants(desk, statement)
+        yield from select_constants(context, statement)
         return
-    if (query := _query_asked(desk, statement)) is not None:
+    if (query := _query_asked(context, statement)) is not None:
         from stqsh.client.statements.select_rows import select_query  # numba and pyarrow
 
-        yield from select_query(desk, statement, query)
+        yield from select_query(context, statement, query)
         return
     if statement.sync is not None:
-        yield from subscribe(desk, statements.Subscribe(statement, piece=statement.piece))
+        yield from subscribe(context, statements.Subscribe(statement, piece=statement.piece))
         return
-    spec, stream = desk.snapshots.bound(statement, desk.view)
-    if desk.autoplay and is_about_to_play(desk.link, stream):
+    spec, stream = context.snapshots.bound(statement, context.view)
+    if context.autoplay and is_about_to_play(context.link, stream):
         text = f"waiting for the first records of {stream.name} … (Ctrl-C leaves)"
-        yield WaitNotice(text, lambda tell: wait_for_first(desk.link, stream, tell))
-        wait_for_first(desk.link, stream)
-    if not wait_for_inserted(desk.link, stream, _SILENT_S):
+        yield WaitNotice(text, lambda tell: wait_for_first(context.link, stream, tell))
+        wait_for_first(context.link, stream)
+    if not wait_for_inserted(context.link, stream, _SILENT_S):
         text = f"waiting until {stream.name} has taken what was put into it … (Ctrl-C leaves)"
-        yield WaitNotice(text, lambda tell: wait_for_inserted(desk.link, stream, tell=tell))
-        wait_for_inserted(desk.link, stream)
-    _check_readable(desk, stream)
-    found = desk.snapshots.ask(spec, stream)
+        yield WaitNotice(text, lambda tell: wait_for_inserted(context.link, stream, tell=tell))
+        wait_for_inserted(context.link, stream)
+    _check_readable(context, stream)
+    found = context.snapshots.ask(spec, stream)
     if stream.is_significant:
         yield Message(
             f"{stream.name} keeps only the objects that queries need; others are missing from this answer"
         )
     if found.archive is not None and found.archive.read:
         yield Message(f"the archive of {stream.name} was read: {found.archive.text()}")
-    yield replace(answer_of(found, spec, stream, desk.link.db), remark=_remark(desk, found, spec, stream))
+    yield replace(
+        answer_of(found, spec, stream, context.link.db), remark=_remark(context, found, spec, stream)
+    )
 
 
-def _remark(desk: StatementContext, found: SnapshotResult, spec: SnapshotSpec, stream: StreamSpec) -> str:
+def _remark(context: StatementContext, found: SnapshotResult, spec: SnapshotSpec, stream: StreamSpec) -> str:
     """Return why an answer is empty, if known; "" for other answers."""
     if not _is_empty(found.table, spec):
         return ""
@@ -368,7 +372,7 @@ def _remark(desk: StatementContext, found: SnapshotResult, spec: SnapshotSpec, s
         return f"neither what {stream.name} keeps nor its archive has such events"
     from stqsh.client.read.empty_answers import empty_reason  # numpy
 
-    return empty_reason(desk.link, desk.snapshots, spec, stream)
+    return empty_reason(context.link, context.snapshots, spec, stream)
 
 
 def _is_empty(table: pa.Table, spec: SnapshotSpec) -> bool:
@@ -379,18 +383,18 @@ def _is_empty(table: pa.Table, spec: SnapshotSpec) -> bool:
     return not any(row.values())
 
 
-def _query_asked(desk: StatementContext, statement: statements.Select) -> QueryRow | None:
+def _query_asked(context: StatementContext, statement: statements.Select) -> QueryRow | None:
     """Return the query whose answer a SELECT reads; None for one over streams and views."""
     name = statement.relations[0].name
-    if desk.view.stream(name) is not None or desk.view.query(name) is None:
+    if context.view.stream(name) is not None or context.view.query(name) is None:
         return None
-    return _query(desk, name)
+    return _query(context, name)
 
 
-def _check_readable(desk: StatementContext, stream: StreamSpec) -> None:
+def _check_readable(context: StatementContext, stream: StreamSpec) -> None:
     """Raise `SourceError` for a stream without any readable record, even before the first step."""
-    desk.link.check_stream(stream.id)
-    if not isinstance(stream.source, FileSourceSpec) or desk.link.progress().seq >= stream.id:
+    context.link.check_stream(stream.id)
+    if not isinstance(stream.source, FileSourceSpec) or context.link.progress().seq >= stream.id:
         return
     from stqsh.sources.measuring import measure_files  # pyarrow: only when needed
 
@@ -402,28 +406,28 @@ def _check_readable(desk: StatementContext, stream: StreamSpec) -> None:
         )
 
 
-def help_(desk: StatementContext, statement: statements.Help) -> Iterator[Outcome]:
+def help_(context: StatementContext, statement: statements.Help) -> Iterator[Outcome]:
     """Execute HELP."""
-    del desk
+    del context
     with locating(statement.piece):
         topic = statement.topic
         text = help_text() if topic is None else help_text(topic.text, span=topic.span)
     yield Script(f"{text}\n")
 
 
-def dump_all(desk: StatementContext, statement: statements.Dump) -> Iterator[Outcome]:
+def dump_all(context: StatementContext, statement: statements.Dump) -> Iterator[Outcome]:
     """Execute DUMP."""
     del statement
-    script = dump(desk.link)
+    script = dump(context.link)
     yield script if script.text else Message("there is nothing to dump yet")
 
 
 def deferred(module: str, name: str) -> Action:
     """Return an action whose module, which imports pyarrow and more, is imported on first use."""
 
-    def perform_later(desk: StatementContext, statement: statements.Statement) -> Iterator[Outcome]:
+    def perform_later(context: StatementContext, statement: statements.Statement) -> Iterator[Outcome]:
         handler = getattr(import_module(f"stqsh.client.statements.{module}"), name)
-        yield from handler(desk, statement)
+        yield from handler(context, statement)
 
     return perform_later
 
@@ -486,28 +490,28 @@ def check_kind(db: ControlDb, kind: str) -> None:
     catalogue_writer.note_added_kind(db, kind)
 
 
-def free_name(desk: StatementContext, word: str = "sub") -> str:
+def free_name(context: StatementContext, word: str = "sub") -> str:
     """Return a name for a SUBSCRIBE: `sub_1`, `sub_2`, …, or with another prefix.
 
     No query has ever had the name, and nothing else has it now.
     """
-    number = numbered_names(desk.link.db, word) + 1
-    while find_query(desk.link.db, f"{word}_{number}") or desk.knows(f"{word}_{number}"):
+    number = numbered_names(context.link.db, word) + 1
+    while find_query(context.link.db, f"{word}_{number}") or context.knows(f"{word}_{number}"):
         number += 1
     return f"{word}_{number}"
 
 
 def _change_state(
-    desk: StatementContext,
+    context: StatementContext,
     statement: statements.PauseQuery | statements.ResumeQuery,
     kind: catalogue_writer.QueryChange,
     state: str,
 ) -> Message:
-    bind(statement, desk.view)
-    query = _query(desk, statement.name.text)
+    bind(statement, context.view)
+    query = _query(context, statement.name.text)
     if query.state == state:
         return Message(f"query {query.name} is {state} already")
-    catalogue_writer.change_query(desk.link.db, kind, _text(statement), query)
+    catalogue_writer.change_query(context.link.db, kind, _text(statement), query)
     return Message(f"query {query.name} is {state}")
 
 
@@ -515,15 +519,15 @@ def _text(statement: statements.Statement) -> str:
     return f"{to_sql(statement)};"
 
 
-def _stream(desk: StatementContext, name: str) -> StreamRow:
-    stream = find_stream(desk.link.db, name)
+def _stream(context: StatementContext, name: str) -> StreamRow:
+    stream = find_stream(context.link.db, name)
     if stream is None:
         raise StqshError(f"there is no stream {name}", hint="SHOW STREAMS lists all streams")
     return stream
 
 
-def _query(desk: StatementContext, name: str) -> QueryRow:
-    query = find_query(desk.link.db, name)
+def _query(context: StatementContext, name: str) -> QueryRow:
+    query = find_query(context.link.db, name)
     if query is None or not query.live:
         raise StqshError(f"there is no query {name}", hint="SHOW QUERIES lists all queries")
     return query
@@ -536,15 +540,15 @@ _SHORT = 1000
 """Maximum length, in characters, of a text whose parsed statements are cached."""
 
 
-def performed(desk: StatementContext, group: list[statements.Statement], number: int) -> Iterator[Outcome]:
+def performed(context: StatementContext, group: list[statements.Statement], number: int) -> Iterator[Outcome]:
     """Execute the statements of a group, in one transaction if there are several.
 
     `number` is the number of the last one.
     """
     if len(group) > 1:
-        yield from _perform_together(desk, group)
+        yield from _perform_together(context, group)
         return
-    for outcome in perform(desk, group[0]):
+    for outcome in perform(context, group[0]):
         yield replace(outcome, statement=number) if isinstance(outcome, Answer) else outcome
         if isinstance(outcome, RunHandle):
             outcome.wait()
@@ -572,14 +576,14 @@ def parsed(text: str, file: str | None) -> Sequence[statements.Statement]:
 _parsed_before = lru_cache(256)(parse)
 
 
-def _perform_together(desk: StatementContext, group: list[statements.Statement]) -> Iterator[Outcome]:
+def _perform_together(context: StatementContext, group: list[statements.Statement]) -> Iterator[Outcome]:
     """Execute quick statements in one transaction, up to the first that fails; then raise its error."""
     outcomes: list[Outcome] = []
     failed: StqshError | None = None
-    with desk.link.db.transaction():
+    with context.link.db.transaction():
         for statement in group:
             try:
-                outcomes += perform(desk, statement)
+                outcomes += perform(context, statement)
             except StqshError as error:
                 failed = error
                 break

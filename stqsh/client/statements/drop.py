@@ -68,14 +68,14 @@ _USED_AS = {"STREAM": "stream", "TABLE": "table", "REGION": "region", "REGIONS":
 """What query streams may use, by the word of its DROP."""
 
 
-def drop(desk: StatementContext, statement: statements.Drop) -> Iterator[Outcome]:
+def drop(context: StatementContext, statement: statements.Drop) -> Iterator[Outcome]:
     """Execute DROP of named objects: drop all of the names, or none.
 
     Raises:
         StqshError: live queries need one of them.
     """
-    bind(statement, desk.view)
-    db, word = desk.link.db, statement.kind.lower()
+    bind(statement, context.view)
+    db, word = context.link.db, statement.kind.lower()
     dropped: list[object] = []
     remarks: list[str] = []
     folders: list[Path] = []
@@ -83,7 +83,7 @@ def drop(desk: StatementContext, statement: statements.Drop) -> Iterator[Outcome
     missing: list[str] = []
     find, change = _DROPS[statement.kind]
     with db.transaction():
-        for name in _fitting(desk, statement):
+        for name in _fitting(context, statement):
             found = find(db, name.text)
             if found is None and not statement.if_exists:
                 raise StqshError(f"there is no {word} {name.text}", hint="another shell has just dropped it")
@@ -94,7 +94,7 @@ def drop(desk: StatementContext, statement: statements.Drop) -> Iterator[Outcome
                 check_streams_unused(db, _USED_AS[statement.kind], name.text, found.id)
             if isinstance(found, QueryStreamRow):
                 remarks.append(_streamed_remark(count_streamed(db, found.id)))
-                folders.append(desk.link.home.stream(found.id))
+                folders.append(context.link.home.stream(found.id))
             one = statements.Drop(_kind_of(found, statement.kind), (name,), statement.if_exists)
             try:
                 change(db, f"{to_sql(one)};", found)
@@ -105,11 +105,11 @@ def drop(desk: StatementContext, statement: statements.Drop) -> Iterator[Outcome
             names.append(name.text)
     for folder in folders:
         rmtree(folder, ignore_errors=True)
-    desk.link.wake()
+    context.link.wake()
     for absent in missing:
         yield Message(f"there is no {word} {absent}")
     if names:
-        remarks += [_remark(desk, found) for found in dropped]
+        remarks += [_remark(context, found) for found in dropped]
         is_as_typed = len(names) == 1 or word in ("regions", "queries")
         plural = word if is_as_typed else statements.PLURALS[statement.kind].lower()
         yield Message(f"{plural} {_listed(names)} dropped{''.join(dict.fromkeys(remarks))}")
@@ -118,12 +118,14 @@ def drop(desk: StatementContext, statement: statements.Drop) -> Iterator[Outcome
         yield Message(f"no {plural} are like {to_sql(statement).rpartition(' LIKE ')[2]}")
 
 
-def _fitting(desk: StatementContext, statement: statements.Drop) -> Iterable[Name]:
+def _fitting(context: StatementContext, statement: statements.Drop) -> Iterable[Name]:
     """Return the names to drop, each once."""
     if statement.like is None:
         return {name.text: name for name in statement.names}.values()
     glob, span = glob_of(str(statement.like.value)), statement.like.span
-    return [Name(name, span=span) for name in _LIVE[statement.kind](desk.link.db) if fnmatchcase(name, glob)]
+    return [
+        Name(name, span=span) for name in _LIVE[statement.kind](context.link.db) if fnmatchcase(name, glob)
+    ]
 
 
 def _kind_of(found: object, kind: statements.ObjectKind) -> statements.ObjectKind:
@@ -136,14 +138,14 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def _remark(desk: StatementContext, found: object) -> str:
+def _remark(context: StatementContext, found: object) -> str:
     """Release the log kept for a dropped sink; return a remark on what the DROP leaves behind."""
     if isinstance(found, SinkRow):
-        release_sink(desk.link.home, found.id)
+        release_sink(context.link.home, found.id)
         return "" if found.spec.is_alert else "; what it has not written yet is not written"
     if not isinstance(found, QueryRow):
         return ""
-    reading = [sink for sink in live_sinks(desk.link.db) if found.name in sink.spec.queries]
+    reading = [sink for sink in live_sinks(context.link.db) if found.name in sink.spec.queries]
     names = [f"{'alert' if sink.spec.is_alert else 'sink'} {sink.name}" for sink in reading]
 
     on = "goes on" if len(names) == 1 else "go on"

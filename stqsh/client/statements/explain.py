@@ -39,17 +39,17 @@ _MOST_WORDS = 5
 """The maximum number of words that are named."""
 
 
-def explain_query(desk: StatementContext, spec: QuerySpec, *, analyze: bool) -> Rows:
+def explain_query(context: StatementContext, spec: QuerySpec, *, analyze: bool) -> Rows:
     """Answer EXPLAIN [ANALYZE] of a registered query."""
-    stream = _stream_of(desk.view, spec)
-    measured = desk.snapshots.measure(spec)
+    stream = _stream_of(context.view, spec)
+    measured = context.snapshots.measure(spec)
     kind = _kind_explanation(spec, stream, measured)
     items = [
         ("query", spec.name),
         ("kind", f"continuous {spec.kind}"),
         *_place(spec, stream, measured),
-        *_kept(desk, spec, stream),
-        ("slots", desk.snapshots.asked.text(stream, spec, _slots(measured))),
+        *_kept(context, spec, stream),
+        ("slots", context.snapshots.asked.text(stream, spec, _slots(measured))),
         ("index", _index(kind, measured)),
         ("candidates per record", _candidates(kind, measured)),
         *_sent(spec, stream),
@@ -61,21 +61,21 @@ def explain_query(desk: StatementContext, spec: QuerySpec, *, analyze: bool) -> 
     return Rows(f"explain {spec.name}", ("item", "value"), tuple(items))
 
 
-def explain_select(desk: StatementContext, spec: SnapshotSpec) -> Rows:
+def explain_select(context: StatementContext, spec: SnapshotSpec) -> Rows:
     """Answer EXPLAIN of a SELECT: its evaluation as a snapshot, and its cost as a registered query."""
-    stream = _stream_of(desk.view, spec)
+    stream = _stream_of(context.view, spec)
     spec = with_past(spec, stream)
-    measured = desk.snapshots.measure(spec)
+    measured = context.snapshots.measure(spec)
     kind = _kind_explanation(spec, stream, measured)
-    usage = desk.snapshots.planned(spec) if stream.is_event else None
+    usage = context.snapshots.planned(spec) if stream.is_event else None
     items = [
         ("kind", f"snapshot {_aggregate(spec)}{spec.kind}"),
-        *_kept(desk, spec, stream),
+        *_kept(context, spec, stream),
         *_place(spec, stream, measured),
-        ("slots", _asked(desk, spec, stream, measured)),
+        ("slots", _asked(context, spec, stream, measured)),
         ("access", _access(spec, kind, measured, usage)),
         *_from_kept(spec, stream, usage),
-        *_from_archive(desk, spec, stream),
+        *_from_archive(context, spec, stream),
         *_order(spec, kind, measured, "the snapshot"),
         ("registered: index", _index(kind, measured)),
         ("registered: candidates per record", _candidates(kind, measured)),
@@ -90,10 +90,10 @@ def _aggregate(spec: SnapshotSpec) -> str:
     return "count of " if spec.aggregate == "count" else ""
 
 
-def analyse_select(desk: StatementContext, spec: SnapshotSpec) -> Iterator[Rows]:
+def analyse_select(context: StatementContext, spec: SnapshotSpec) -> Iterator[Rows]:
     """Answer EXPLAIN ANALYZE of a SELECT: EXPLAIN, and the measured work of each operator."""
-    rows, stream = explain_select(desk, spec), _stream_of(desk.view, spec)
-    runs = desk.snapshots.analyse(with_past(spec, stream), stream)
+    rows, stream = explain_select(context, spec), _stream_of(context.view, spec)
+    runs = context.snapshots.analyse(with_past(spec, stream), stream)
     total = [("rows", runs[-1].rows), ("execution time", _ms(runs[-1].seconds))]
     yield replace(rows, rows=(*rows.rows, *total))
     yield Rows(
@@ -109,12 +109,12 @@ def _operator(name: str, taken: int, left: int | None, seconds: float) -> tuple[
     return (name, taken, left, round(1000 * seconds, 3), rate)
 
 
-def _last_batch(desk: StatementContext) -> Rows | None:
+def _last_batch(context: StatementContext) -> Rows | None:
     """Return the operators of the last batch with records, for all queries together; None if there is none.
 
     Operators of several slots run concurrently; their times are summed over the slots.
     """
-    stats = desk.link.progress().stats
+    stats = context.link.progress().stats
     if stats.time is None or not stats.records:
         return None
     decoded, kernel, state = (
@@ -137,18 +137,18 @@ def _ms(seconds: float) -> str:
     return f"{seconds * 1000:.3f} ms"
 
 
-def explain(desk: StatementContext, spec: Explained | AnalysedSelect | SnapshotSpec) -> Iterator[Rows]:
+def explain(context: StatementContext, spec: Explained | AnalysedSelect | SnapshotSpec) -> Iterator[Rows]:
     """Answer a bound EXPLAIN of a registered query or of a SELECT."""
     if isinstance(spec, AnalysedSelect):
-        yield from analyse_select(desk, spec.spec)
+        yield from analyse_select(context, spec.spec)
         return
     if isinstance(spec, Explained):
-        yield explain_query(desk, spec.query, analyze=spec.analyze)
-        operators = _last_batch(desk) if spec.analyze else None
+        yield explain_query(context, spec.query, analyze=spec.analyze)
+        operators = _last_batch(context) if spec.analyze else None
         if operators is not None:
             yield operators
     else:
-        yield explain_select(desk, spec)
+        yield explain_select(context, spec)
 
 
 def _stream_of(view: SessionCatalogue, spec: BoundQuery) -> StreamSpec:
@@ -176,14 +176,14 @@ def _place(spec: BoundQuery, stream: StreamSpec, measured: QueryMeasure) -> list
     ]
 
 
-def _from_archive(desk: StatementContext, spec: SnapshotSpec, stream: StreamSpec) -> list[Item]:
+def _from_archive(context: StatementContext, spec: SnapshotSpec, stream: StreamSpec) -> list[Item]:
     """Return the archive files that an answer needs, for streams with an archive."""
     if stream.archive is None:
         return []
     if not spec.past:
         return [("archive", "not read: the condition does not bound the time, so what is kept is asked")]
-    now_us = desk.link.progress().at_us() or 0
-    use = archive_use(archived_files(desk.link.db, stream.id), spec, stream, now_us)
+    now_us = context.link.progress().at_us() or 0
+    use = archive_use(archived_files(context.link.db, stream.id), spec, stream, now_us)
     return [("archive", f"{use.text()}: those whose times meet the condition's")]
 
 
@@ -213,14 +213,14 @@ def _from_kept(spec: SnapshotSpec, stream: StreamSpec, usage: Usage | None) -> l
     return [("kept", ", ".join(part for part in parts if part))]
 
 
-def _kept(desk: StatementContext, spec: BoundQuery, stream: StreamSpec) -> list[Item]:
+def _kept(context: StatementContext, spec: BoundQuery, stream: StreamSpec) -> list[Item]:
     """Return the effect of RETAIN SIGNIFICANT on the answer; empty for other streams."""
     if not stream.is_significant:
         return []
     if isinstance(spec, SnapshotSpec):
         return [("answers from", "what registered queries need to be kept; other objects are not there")]
-    query = query_by_id(desk.link.db, spec.id)
-    accuracy = accuracies(desk.link, [query])[query.id]
+    query = query_by_id(context.link.db, spec.id)
+    accuracy = accuracies(context.link, [query])[query.id]
     neighbours = [("neighbours", BY_SLOTS)] if accuracy.by_slots else []
     return [("answers from", "what is significant: in a query's region or cache area"),
             ("accuracy", accuracy_shown(accuracy)), *neighbours]  # fmt: skip
@@ -242,11 +242,11 @@ def _slots(measured: QueryMeasure) -> str:
     return f"{measured.holders} of {measured.slots}: objects are on all of them"
 
 
-def _asked(desk: StatementContext, spec: SnapshotSpec, stream: StreamSpec, measured: QueryMeasure) -> str:
+def _asked(context: StatementContext, spec: SnapshotSpec, stream: StreamSpec, measured: QueryMeasure) -> str:
     """Return how many slots a snapshot queries, and why."""
-    found = desk.snapshots.count_asked(spec, stream)
+    found = context.snapshots.count_asked(spec, stream)
     if found is None or found.asked == found.touched:
-        return desk.snapshots.asked.text(stream, spec, _each(measured))
+        return context.snapshots.asked.text(stream, spec, _each(measured))
     how_many = f"{found.asked} of {found.slots}"
     if spec.region.is_nearest:
         return f"{how_many}: those that may have objects as near as the first that were found"

@@ -24,20 +24,20 @@ _BEGIN = b'{"stream":'
 """The start of every non-empty file of dead letters."""
 
 
-def export_letters(desk: StatementContext, statement: statements.ExportDeadLetters) -> Iterator[Outcome]:
+def export_letters(context: StatementContext, statement: statements.ExportDeadLetters) -> Iterator[Outcome]:
     """Write the dead letters of a stream or table, or of all, in the order in which they occurred.
 
     Raises:
         StqshError: the file cannot be written.
     """
-    wanted = bind(statement, desk.view).spec
+    wanted = bind(statement, context.view).spec
     assert isinstance(wanted, LettersExport), "it is what EXPORT binds to"
     file, written, counted = Path(wanted.file).expanduser(), 0, 0
-    statuses = stream_statuses(desk.link.db)
+    statuses = stream_statuses(context.link.db)
     try:
         check_replaceable(file, _BEGIN, "a file of dead letters")
         with replacing(file) as new, new.open("wb") as lines:
-            for row, folder in letter_folders(desk.link):
+            for row, folder in letter_folders(context.link):
                 if wanted.name not in (None, row.name):
                     continue
                 counted += dead_count(row, statuses)

@@ -24,28 +24,28 @@ from stqsh.spec.query import RECORDS
 from stqsh.spec.stream import StreamSpec
 
 
-def follow(desk: StatementContext, statement: statements.Follow) -> Iterator[Outcome]:
+def follow(context: StatementContext, statement: statements.Follow) -> Iterator[Outcome]:
     """Follow an object, from its last record on."""
-    bound: BoundFollow = bind(statement, desk.view).spec
-    name = free_name(desk, "follow")
-    subscribed = bind(statements.Subscribe(bound.select, piece=statement.piece), desk.view, name=name).spec
+    bound: BoundFollow = bind(statement, context.view).spec
+    name = free_name(context, "follow")
+    subscribed = bind(statements.Subscribe(bound.select, piece=statement.piece), context.view, name=name).spec
     text = to_sql(statements.RegisterQuery(Name(name), bound.select))
     spec = structs.replace(subscribed, kind=RECORDS.name)
-    asked, stream = desk.snapshots.bound(bound.select, desk.view)
-    found = desk.snapshots.ask(asked, stream)
+    asked, stream = context.snapshots.bound(bound.select, context.view)
+    found = context.snapshots.ask(asked, stream)
     if not found.table.num_rows and asked.lookup is not None:
         from stqsh.client.read.empty_answers import unknown_key  # numpy
 
-        if away := unknown_key(desk.link, desk.snapshots, stream, asked.lookup):
+        if away := unknown_key(context.link, context.snapshots, stream, asked.lookup):
             yield Message(f"{away}; its records are shown once it reports")
-    first = desk.link.progress().step + 1  # before it is registered
-    query = desk.register_own(f"{text};", spec)
+    first = context.link.progress().step + 1  # before it is registered
+    query = context.register_own(f"{text};", spec)
     yield Followed(
         query,
         TailOptions(from_step=first),
-        desk.link,
+        context.link,
         temporary=True,
-        until_idle=desk.is_script,
+        until_idle=context.is_script,
         last=(found.table, found.step, found.at_us),
     )
 

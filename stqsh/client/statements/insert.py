@@ -37,39 +37,39 @@ from stqsh.storage.session_settings import session_settings
 _ONE_ROW = {"row": pa.array([0])}
 
 
-def insert(desk: StatementContext, statement: statements.Insert) -> Iterator[Outcome]:
+def insert(context: StatementContext, statement: statements.Insert) -> Iterator[Outcome]:
     """Append the records of INSERT INTO, all or none.
 
     Raises:
         BindError: a value does not fit its column, or makes no valid record.
     """
-    bound: BoundInsert = bind(statement, desk.view).spec
+    bound: BoundInsert = bind(statement, context.view).spec
     with locating(statement.piece):
         records = _records(bound, statement)
         if bound.queries is not None:
-            yield Message(f"{_applied(desk, bound, records, statement).text()} by {bound.stream.name}")
+            yield Message(f"{_applied(context, bound, records, statement).text()} by {bound.stream.name}")
             return
-    settings = session_settings(desk.link.db, desk.profile)
-    put(desk.link, bound.stream.name, SpoolSegment.of(records, RecordSchema.of(bound.stream)), settings)
+    settings = session_settings(context.link.db, context.profile)
+    put(context.link, bound.stream.name, SpoolSegment.of(records, RecordSchema.of(bound.stream)), settings)
     count = len(bound.rows)
     yield Message(f"{'1 record' if count == 1 else f'{count:,} records'} inserted into {bound.stream.name}")
 
 
 def _applied(
-    desk: StatementContext, bound: BoundInsert, records: ParsedRecords, statement: statements.Insert
+    context: StatementContext, bound: BoundInsert, records: ParsedRecords, statement: statements.Insert
 ) -> Applied:
     """Apply rows of a query stream, all or none; raise `BindError` for a row that makes no valid query."""
-    stream = find_query_stream(desk.link.db, bound.stream.name)
+    stream = find_query_stream(context.link.db, bound.stream.name)
     if stream is None:
         raise StqshError(f"there is no query stream {bound.stream.name}", hint="another shell has dropped it")
     batch = SpoolSegment.of(records, RecordSchema.of(bound.stream)).records
     try:
         done = apply_rows(
-            desk.link.db, desk.link.home, stream, SourceRows.of(batch, "insert", []), strict=True
+            context.link.db, context.link.home, stream, SourceRows.of(batch, "insert", []), strict=True
         )
     except BadRowError as bad:
         raise BindError(bad.reason, statement.rows[bad.row].span) from bad
-    desk.link.wake()
+    context.link.wake()
     return done
 
 

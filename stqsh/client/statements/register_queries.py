@@ -71,11 +71,11 @@ Columns = list[list[str]]
 Blocks = Callable[[Mapping[str, str]], Iterator["ParameterBlock"]]
 
 
-def register_queries(desk: StatementContext, statement: RegisterQueries) -> Iterator[Outcome]:
+def register_queries(context: StatementContext, statement: RegisterQueries) -> Iterator[Outcome]:
     """Register a query for each row of the files that a REGISTER QUERIES names, or make a query stream."""
     with locating(statement.piece):
         if isinstance(statement.source, LIVE_SOURCES):
-            yield query_stream(desk, statement)
+            yield query_stream(context, statement)
             return
         if not isinstance(statement.source, FileSource):
             raise BindError(
@@ -91,7 +91,7 @@ def register_queries(desk: StatementContext, statement: RegisterQueries) -> Iter
             )
     shown = statement.source.glob
     with pointing_at_source(statement):
-        statement = with_absolute_files(statement, desk.script)
+        statement = with_absolute_files(statement, context.script)
         assert statement.source is not None
         source = source_spec(statement.source)
         assert isinstance(source, FileSourceSpec)
@@ -103,11 +103,11 @@ def register_queries(desk: StatementContext, statement: RegisterQueries) -> Iter
             given = {name: wanted.get(name, "STRING") for name, _ in columns} if every else wanted
             return read_parameters(source, given)
 
-        done = _registered(desk, statement, columns, blocks)
+        done = _registered(context, statement, columns, blocks)
     yield Message(done.text(shown))
 
 
-def query_stream(desk: StatementContext, statement: RegisterQueries) -> Message:
+def query_stream(context: StatementContext, statement: RegisterQueries) -> Message:
     """Make a query stream: from now on the rows of a live source register, replace and drop queries.
 
     Raises:
@@ -124,15 +124,15 @@ def query_stream(desk: StatementContext, statement: RegisterQueries) -> Message:
         )
     if not isinstance(source, SUPPORTED_SOURCES):
         raise NotSupportedError("a query stream from a source other than INSERTS and KAFKA", source.span)
-    check_free(name, desk.view)
+    check_free(name, context.view)
     parameters = dict.fromkeys(parameters_in(statement.select), "STRING")
     if not parameters or DROP_COLUMN in parameters:
         what = "has no parameter" if not parameters else f"has a parameter {DROP_COLUMN}"
         hint = f":column stands for a value of each row; {DROP_COLUMN} says that a row drops its query"
         raise BindError(f"the SELECT of a query stream {what}", statement.select.items[0].span, hint=hint)
     key = NAME_COLUMN if statement.key is None else statement.key.text
-    spec = bind(statement, desk.view, inferred=[*({key: "STRING"} | parameters).items()]).spec
-    check_kind(desk.link.db, spec.kind)
+    spec = bind(statement, context.view, inferred=[*({key: "STRING"} | parameters).items()]).spec
+    check_kind(context.link.db, spec.kind)
     template = _template(statement, spec)
     kinds = _wanted(statement, template, key) | {DROP_COLUMN: "BOOLEAN"}
     columns = [(column, kinds[column]) for column in dict.fromkeys((key, *template.parameters, DROP_COLUMN))]
@@ -146,9 +146,9 @@ def query_stream(desk: StatementContext, statement: RegisterQueries) -> Message:
         source=source_spec(source),
     )
     check_format(rows)
-    members = members_beyond(spec, desk.view)
+    members = members_beyond(spec, context.view)
     made = create_query_stream(
-        desk.link.db,
+        context.link.db,
         f"{to_sql(statement)};",
         QueryStreamSpec(
             rows=rows,
@@ -159,19 +159,19 @@ def query_stream(desk: StatementContext, statement: RegisterQueries) -> Message:
             tables=tuple(join.table_id for join in spec.joins),
         ),
     )
-    desk.link.wake()
+    context.link.wake()
     listed = ", ".join(column for column, _ in columns)
     begun = f"queries {made.name} are registered by rows of {listed}"
-    return Message("; ".join(filter(None, (begun, window_remark(desk, spec)))))
+    return Message("; ".join(filter(None, (begun, window_remark(context, spec)))))
 
 
-def register_many(desk: StatementContext, template: str, table: Any) -> BulkRegistration:
+def register_many(context: StatementContext, template: str, table: Any) -> BulkRegistration:
     """Register a query for each row of a table; see `Session.register_many`."""
     statement = _template_statement(template)
     rows = as_table(table)
     if not rows.num_rows:  # empty columns have no types
         return BulkRegistration(0, 0, ())
-    return _registered(desk, statement, table_columns(rows), lambda wanted: table_parameters(rows, wanted))
+    return _registered(context, statement, table_columns(rows), lambda wanted: table_parameters(rows, wanted))
 
 
 def _template_statement(text: str) -> RegisterQueries:
@@ -189,31 +189,31 @@ def _template_statement(text: str) -> RegisterQueries:
 
 
 def _registered(
-    desk: StatementContext, statement: RegisterQueries, columns: Columns, blocks: Blocks
+    context: StatementContext, statement: RegisterQueries, columns: Columns, blocks: Blocks
 ) -> BulkRegistration:
     """Register the queries of all rows, block by block; raise `StqshError` if no row makes one."""
     with locating(statement.piece):
-        spec = bind(statement, desk.view, inferred=columns).spec
-        check_kind(desk.link.db, spec.kind)
+        spec = bind(statement, context.view, inferred=columns).spec
+        check_kind(context.link.db, spec.kind)
         template = _template(statement, spec)
         key = _key_column(statement, dict(columns))
         wanted = _wanted(statement, template, key)
-    members = members_beyond(spec, desk.view)
+    members = members_beyond(spec, context.view)
     checks = RowChecks(template, key, TABLE_PREFIX)
     for block in blocks(wanted or {columns[0][0]: "STRING"}):
         for rows, places in checks.good_rows(block):
-            checks.names_in_use(block, rows, places, _register(desk, template, rows, members))
-        desk.link.wake()
+            checks.names_in_use(block, rows, places, _register(context, template, rows, members))
+        context.link.wake()
     done = BulkRegistration(checks.registered, checks.refused, checks.faults())
     if done.refused and not done.registered:
         raise StqshError(
             "no row yields a valid query: " + done.faults[0], hint="\n".join(done.faults[1:4]) or None
         )
-    return replace(done, remark=window_remark(desk, spec))
+    return replace(done, remark=window_remark(context, spec))
 
 
 def _register(
-    desk: StatementContext,
+    context: StatementContext,
     template: QueryTemplate,
     rows: pa.RecordBatch,
     members: Mapping[Hole, frozenset[str]],
@@ -226,16 +226,16 @@ def _register(
     beyond = reach_beyond(template, rows, members)
     in_use = np.zeros(rows.num_rows, np.bool_)
     if not beyond.all():
-        in_use[~beyond] = register_rows(desk.link.db, template, rows.filter(pa.array(~beyond)))
+        in_use[~beyond] = register_rows(context.link.db, template, rows.filter(pa.array(~beyond)))
     for row in np.flatnonzero(beyond).tolist():
         alone = TemplateRows(template, rows.slice(row, 1), 0)
         spec = alone.spec(0)
-        if desk.knows(spec.name):
+        if context.knows(spec.name):
             in_use[row] = True
             continue
-        stream = stream_by_id(desk.link.db, spec.stream_id).spec
+        stream = stream_by_id(context.link.db, spec.stream_id).spec
         text = alone.statement(spec.name, spec.text)
-        register(desk.link.db, Registered(text, go_on(spec, stream, desk.view)))
+        register(context.link.db, Registered(text, go_on(spec, stream, context.view)))
     return in_use
 
 

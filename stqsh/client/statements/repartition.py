@@ -53,44 +53,44 @@ _SUITS = {"shift": "agrid", "splitmerge": "agrid", "greedy": "grid", "border": "
 """The strategy to suggest if an adjuster does not fit; qttree by default."""
 
 
-def repartition(desk: StatementContext, statement: Repartition) -> Iterator[Outcome]:
+def repartition(context: StatementContext, statement: Repartition) -> Iterator[Outcome]:
     """Execute REPARTITION of one stream, or of all streams for which the strategy is possible."""
-    spec: RepartitionSpec = bind(statement, desk.view).spec
+    spec: RepartitionSpec = bind(statement, context.view).spec
     text = f"{to_sql(statement)};"
 
     def change(stream: StreamRow, table: RoutingTable) -> Iterator[Message]:
         slots = table.slots if spec.slots is None else spec.slots
-        by_texts = _may_split_by_texts(desk, stream, spec.strategy)
+        by_texts = _may_split_by_texts(context, stream, spec.strategy)
         is_laid_so = table.strategy == spec.strategy and by_texts == (table.texts is not None)
         if is_laid_so and table.slots == slots:
             yield Message(f"{stream.name}: already {table.strategy} over {_slots(slots)}")
             return
-        _check_possible(desk, stream, "INTO n SLOTS")
-        _check_steps_known(desk, stream)
+        _check_possible(context, stream, "INTO n SLOTS")
+        _check_steps_known(context, stream)
         if not (stream.spec.is_event or stream.spec.needs_dealer):
-            yield _finding(desk, stream)
-            find_previous_rows(desk.link.home, stream.spec)
-        recent = _recent(desk, stream, with_texts=by_texts)
+            yield _finding(context, stream)
+            find_previous_rows(context.link.home, stream.spec)
+        recent = _recent(context, stream, with_texts=by_texts)
         plan = plan_repartition(recent, table, spec.strategy, slots)
-        yield from _put_in_force(desk, stream, plan, text)
+        yield from _put_in_force(context, stream, plan, text)
 
     def check(stream: StreamRow) -> None:
         if spec.strategy != "object":
-            _check_possible(desk, stream, f"USING {spec.strategy}")
+            _check_possible(context, stream, f"USING {spec.strategy}")
 
-    yield from _for_streams(desk, spec.stream, change, check)
+    yield from _for_streams(context, spec.stream, change, check)
 
 
-def _may_split_by_texts(desk: StatementContext, stream: StreamRow, strategy: str) -> bool:
+def _may_split_by_texts(context: StatementContext, stream: StreamRow, strategy: str) -> bool:
     """Return whether a stream's new table may have leaves split by texts."""
     has_words = stream.spec.is_event and stream.spec.searches_text
-    settings = session_settings(desk.link.db, desk.profile)
+    settings = session_settings(context.link.db, context.profile)
     return strategy == "qttree" and has_words and settings.flag("routing.text_leaves")
 
 
-def rebalance(desk: StatementContext, statement: Rebalance) -> Iterator[Outcome]:
+def rebalance(context: StatementContext, statement: Rebalance) -> Iterator[Outcome]:
     """Execute REBALANCE of one stream, or of all streams that have something to balance."""
-    spec: RebalanceSpec = bind(statement, desk.view).spec
+    spec: RebalanceSpec = bind(statement, context.view).spec
     text = f"{to_sql(statement)};"
 
     def change(stream: StreamRow, table: RoutingTable) -> Iterator[Message]:
@@ -105,19 +105,19 @@ def rebalance(desk: StatementContext, statement: Rebalance) -> Iterator[Outcome]
                 f" and {stream.name} is routed by {table.strategy}",
                 hint=f"REPARTITION {stream.name} USING {_SUITS.get(spec.adjuster, 'qttree')};",
             )
-        recent = _recent(desk, stream, with_texts=table.texts is not None)
+        recent = _recent(context, stream, with_texts=table.texts is not None)
         plan = plan_rebalance(recent, table, spec.adjuster)
         if plan is None:
             yield Message(f"{stream.name}: nothing to gain (max/mean {load_ratio(recent, table):.2f})")
             return
-        _check_steps_known(desk, stream)
-        yield from _put_in_force(desk, stream, plan, text)
+        _check_steps_known(context, stream)
+        yield from _put_in_force(context, stream, plan, text)
 
-    yield from _for_streams(desk, spec.stream, change)
+    yield from _for_streams(context, spec.stream, change)
 
 
 def _for_streams(
-    desk: StatementContext,
+    context: StatementContext,
     name: str | None,
     change: Callable[[StreamRow, RoutingTable], Iterator[Message]],
     check: Callable[[StreamRow], None] = lambda stream: None,
@@ -125,7 +125,7 @@ def _for_streams(
     """Change the routing of one stream, or of all; report streams that cannot be changed, with the reason.
 
     Args:
-        desk: the client.
+        context: the client.
         name: the stream, None for all.
         change: changes the routing of a stream that has been read, and yields messages about it.
         check: raises `StqshError` for a stream whose routing cannot be changed, before it is read.
@@ -133,18 +133,18 @@ def _for_streams(
     Raises:
         StqshError: it cannot be changed, or none of them can.
     """
-    streams = [stream for stream in live_streams(desk.link.db) if name in (None, stream.name)]
+    streams = [stream for stream in live_streams(context.link.db) if name in (None, stream.name)]
     if not streams:
         raise StqshError("there is no stream yet", hint="make one with CREATE MOVING STREAM")
-    desk.link.wake()
+    context.link.wake()
     refused: list[StqshError] = []
     for stream in streams:
         try:
             check(stream)
-            if not _is_read(desk, stream):
-                yield _reading(desk, stream)
-                _wait(desk, stream)
-            table = current_table(desk.link.home, desk.link.db, stream)
+            if not _is_read(context, stream):
+                yield _reading(context, stream)
+                _wait(context, stream)
+            table = current_table(context.link.home, context.link.db, stream)
             assert table is not None, "the stream is read"
             yield from change(stream, table)
         except StqshError as error:
@@ -156,29 +156,29 @@ def _for_streams(
         raise refused[0]
 
 
-def _reading(desk: StatementContext, stream: StreamRow) -> WaitNotice:
+def _reading(context: StatementContext, stream: StreamRow) -> WaitNotice:
     """Return the notice shown until a stream has been read."""
     text = f"waiting for {stream.name} to be read … (Ctrl-C leaves)"
-    return WaitNotice(text, lambda tell: _wait(desk, stream, tell))
+    return WaitNotice(text, lambda tell: _wait(context, stream, tell))
 
 
-def _finding(desk: StatementContext, stream: StreamRow) -> WaitNotice:
+def _finding(context: StatementContext, stream: StreamRow) -> WaitNotice:
     """Return the notice shown while each record's predecessor is found, once per stream."""
     text = f"finding where the objects of {stream.name} come from … (Ctrl-C leaves)"
-    return WaitNotice(text, lambda _: find_previous_rows(desk.link.home, stream.spec))
+    return WaitNotice(text, lambda _: find_previous_rows(context.link.home, stream.spec))
 
 
-def _check_possible(desk: StatementContext, stream: StreamRow, change: str) -> None:
+def _check_possible(context: StatementContext, stream: StreamRow, change: str) -> None:
     """Raise `NotSupportedError` if a stream's routing cannot change; `change` names the change."""
     if stream.spec.is_significant:
         raise NotSupportedError(f"{change} on a stream that RETAINs SIGNIFICANT objects")
 
 
-def _recent(desk: StatementContext, stream: StreamRow, *, with_texts: bool) -> RecentInput:
+def _recent(context: StatementContext, stream: StreamRow, *, with_texts: bool) -> RecentInput:
     """Return a stream's recent input; raise `StqshError` if it is unknown."""
     try:
-        ask = partial(_ask_columns, desk, stream.spec)
-        return recent_input(desk.link.home, desk.link.db, stream.spec, with_texts=with_texts, ask=ask)
+        ask = partial(_ask_columns, context, stream.spec)
+        return recent_input(context.link.home, context.link.db, stream.spec, with_texts=with_texts, ask=ask)
     except NotPublishedError as error:
         raise StqshError(
             f"the places of {stream.name}'s objects are not known: {error}",
@@ -186,19 +186,19 @@ def _recent(desk: StatementContext, stream: StreamRow, *, with_texts: bool) -> R
         ) from error
 
 
-def _ask_columns(desk: StatementContext, stream: StreamSpec, columns: list[str]) -> pa.Table:
+def _ask_columns(context: StatementContext, stream: StreamSpec, columns: list[str]) -> pa.Table:
     """Query the slots for columns of their objects; for events, of the latest ones."""
     last = f" ORDER BY {column_name(stream.time)} DESC LIMIT {RECENT}" if stream.is_event else ""
     named = ", ".join(map(column_name, columns))
     [statement] = parse(f"SELECT {named} FROM {identifier(stream.name)}{last}")
-    spec: SnapshotSpec = bind(statement, desk.view).spec
-    return desk.snapshots.ask(spec, stream).table
+    spec: SnapshotSpec = bind(statement, context.view).spec
+    return context.snapshots.ask(spec, stream).table
 
 
-def _check_steps_known(desk: StatementContext, stream: StreamRow) -> None:
+def _check_steps_known(context: StatementContext, stream: StreamRow) -> None:
     """Raise `StqshError` if a query's first step is unknown and its answer depends on it."""
-    unknown = unknown_until(desk.link.db)
-    for query in live_queries(desk.link.db) if unknown else ():
+    unknown = unknown_until(context.link.db)
+    for query in live_queries(context.link.db) if unknown else ():
         timed = query.spec.for_us is not None or query.spec.options.since_now
         if query.stream_id == stream.id and query.id <= unknown and timed:
             raise StqshError(
@@ -207,32 +207,36 @@ def _check_steps_known(desk: StatementContext, stream: StreamRow) -> None:
             )
 
 
-def _put_in_force(desk: StatementContext, stream: StreamRow, plan: RoutePlan, text: str) -> Iterator[Message]:
+def _put_in_force(
+    context: StatementContext, stream: StreamRow, plan: RoutePlan, text: str
+) -> Iterator[Message]:
     """Log a routing, report the change and its predicted effect; in a script, wait until it is in force."""
-    row = put_in_force(desk.link.db, stream, plan, text)
+    row = put_in_force(context.link.db, stream, plan, text)
     entry = row.entry
     assert isinstance(entry, StreamRouted)
-    desk.link.wake()
+    context.link.wake()
     packages = "1 package" if entry.packages == 1 else f"{entry.packages} packages"
     routing = f"{entry.strategy} over {_slots(entry.slots)}, version {entry.version}, {packages}, moving"
     by = f" by {plan.adjuster}" if plan.adjuster else ""
     yield Message(f"{stream.name}: {routing}")
     yield Message(f"{stream.name}: max/mean {plan.before:.2f}, {plan.after:.2f} expected{by}")
-    for progress in desk.link.watch() if desk.is_script else ():
-        if not (progress.stats.running or progress.stats.playing) or step_taken(desk.link.db, row.seq):
+    for progress in context.link.watch() if context.is_script else ():
+        if not (progress.stats.running or progress.stats.playing) or step_taken(context.link.db, row.seq):
             return
 
 
-def _is_read(desk: StatementContext, stream: StreamRow) -> bool:
+def _is_read(context: StatementContext, stream: StreamRow) -> bool:
     """Return whether a stream has a routing: its records are known, and the session's engine has started."""
-    status = stream_statuses(desk.link.db).get(stream.id)
+    status = stream_statuses(context.link.db).get(stream.id)
     is_known = stream.spec.is_live or (status is not None and status.state not in ("new", "reading"))
-    return is_known and current_table(desk.link.home, desk.link.db, stream) is not None
+    return is_known and current_table(context.link.home, context.link.db, stream) is not None
 
 
-def _wait(desk: StatementContext, stream: StreamRow, tell: Callable[[Progress], None] | None = None) -> None:
-    for progress in desk.link.watch():
-        if _is_read(desk, stream):
+def _wait(
+    context: StatementContext, stream: StreamRow, tell: Callable[[Progress], None] | None = None
+) -> None:
+    for progress in context.link.watch():
+        if _is_read(context, stream):
             return
         if tell is not None:
             tell(progress)

@@ -56,7 +56,7 @@ _ROLES = ("x", "y", "planar")
 Given = Mapping[str, Literal | Quantity]
 
 
-def select_file(desk: StatementContext, statement: Select) -> Iterator[Outcome]:
+def select_file(context: StatementContext, statement: Select) -> Iterator[Outcome]:
     """Answer a SELECT from a file; report records that are set aside.
 
     Raises:
@@ -67,9 +67,9 @@ def select_file(desk: StatementContext, statement: Select) -> Iterator[Outcome]:
     with locating(statement.piece):
         _check_file(statement)
         try:
-            stream = _file_as_stream(desk, relation, relation.file)
+            stream = _file_as_stream(context, relation, relation.file)
             rows = FileRows(stream)
-            answer = answer_rows(desk, statement, stream, rows.batches(), Progress())
+            answer = answer_rows(context, statement, stream, rows.batches(), Progress())
         except OptionError as error:
             at = dict(relation.file.options).get(error.option)
             place = relation.span if at is None else at.span
@@ -93,14 +93,14 @@ def _check_file(statement: Select) -> None:
         raise BindError(f"{clause} is for streams: a file is read once", length.span)
 
 
-def _file_as_stream(desk: StatementContext, relation: Relation, file: FileSource) -> StreamSpec:
+def _file_as_stream(context: StatementContext, relation: Relation, file: FileSource) -> StreamSpec:
     """Return the definition of a file as a stream: its columns, and the location and time among them.
 
     Raises:
         BindError: an option names no column, or one of another type.
         SourceError: no file matches, or none can be read.
     """
-    beside = None if desk.script is None else Path(desk.script).absolute().parent
+    beside = None if context.script is None else Path(context.script).absolute().parent
     roles = {name: value for name, value in file.options if name in _ROLES}
     options = tuple(option for option in file.options if option[0] not in _ROLES)
     source = source_spec(replace(file, glob=find_files(file.glob, beside), options=options))
@@ -143,7 +143,7 @@ def _axis(axis: str, roles: Given, columns: list[ColumnSpec]) -> str | None:
     return name
 
 
-def select_constants(desk: StatementContext, statement: Select) -> Iterator[Outcome]:
+def select_constants(context: StatementContext, statement: Select) -> Iterator[Outcome]:
     """Answer a SELECT without FROM, which has one row.
 
     Raises:
@@ -151,17 +151,17 @@ def select_constants(desk: StatementContext, statement: Select) -> Iterator[Outc
     """
     one: pa.RecordBatch = pa.RecordBatch.from_arrays([pa.array([0])], [ROW])
     with locating(statement.piece):
-        yield answer_rows(desk, statement, NO_STREAM, [one], Progress())
+        yield answer_rows(context, statement, NO_STREAM, [one], Progress())
 
 
-def select_query(desk: StatementContext, statement: Select, query: QueryRow) -> Iterator[Outcome]:
+def select_query(context: StatementContext, statement: Select, query: QueryRow) -> Iterator[Outcome]:
     """Answer a SELECT over a registered query's answer after the last step.
 
     Raises:
         BindError: the query keeps no answer, or the SELECT does not fit it.
         EngineDeadError: the engine dies before the query has begun.
     """
-    link, relation = desk.link, statement.relations[0]
+    link, relation = context.link, statement.relations[0]
     of = link.book.stream(query.stream_id).spec
     with locating(statement.piece):
         _check_query(statement, of)
@@ -170,10 +170,10 @@ def select_query(desk: StatementContext, statement: Select, query: QueryRow) -> 
     if notice:
         yield Message(f"{query.name}: {notice}")
     with locating(statement.piece):
-        kinds = types_selected(query.spec, relation.span, desk.view)
+        kinds = types_selected(query.spec, relation.span, context.view)
         stream = _query_as_stream(query, of, kinds)
-        rows = _rows(desk, query, progress, kinds)
-        yield answer_rows(desk, statement, stream, [rows], progress)
+        rows = _rows(context, query, progress, kinds)
+        yield answer_rows(context, statement, stream, [rows], progress)
 
 
 def _check_query(statement: Select, stream: StreamSpec) -> None:
@@ -214,10 +214,10 @@ def _query_as_stream(query: QueryRow, of: StreamSpec, kinds: dict[str, str]) -> 
 
 
 def _rows(
-    desk: StatementContext, query: QueryRow, progress: Progress, kinds: dict[str, str]
+    context: StatementContext, query: QueryRow, progress: Progress, kinds: dict[str, str]
 ) -> pa.RecordBatch:
     """Return the answer of a query after a step, in its own order: neighbours by distance, others by key."""
-    with UpdateReader(desk.link, -1, lambda ids: ids == query.id) as reader:
+    with UpdateReader(context.link, -1, lambda ids: ids == query.id) as reader:
         found = reader.answer_at(query, progress.step, progress.batch)
     names = [*kinds, ROW]
     if found is None:
@@ -230,10 +230,10 @@ def _rows(
     found = found.take(pc.sort_indices(found, sort_keys=keys))
     updates = Updates(
         found,
-        desk.link.book.stream(query.stream_id),
+        context.link.book.stream(query.stream_id),
         {query.id: query},
         snapshot=True,
-        lookups=desk.link.lookups,
+        lookups=context.link.lookups,
     )
     columns = [_plain(column) for column in project(updates, query.spec.select)]
     return pa.RecordBatch.from_arrays([*columns, pa.array(np.arange(found.num_rows))], names)
@@ -248,8 +248,8 @@ def _plain(column: Any) -> Any:
 class WithRows(SessionCatalogue):
     """A session's catalogue that also has rows under their name as a stream."""
 
-    def __init__(self, desk: StatementContext, rows: StreamSpec) -> None:
-        super().__init__(desk.link.db, desk.profile)
+    def __init__(self, context: StatementContext, rows: StreamSpec) -> None:
+        super().__init__(context.link.db, context.profile)
         self._rows = rows
 
     def stream(self, name: str) -> StreamSpec | None:
@@ -258,7 +258,7 @@ class WithRows(SessionCatalogue):
 
 
 def answer_rows(
-    desk: StatementContext,
+    context: StatementContext,
     statement: Select,
     stream: StreamSpec,
     rows: Iterable[pa.RecordBatch],
@@ -267,7 +267,7 @@ def answer_rows(
     """Return the answer of a SELECT over rows.
 
     Args:
-        desk: The client.
+        context: The client.
         statement: The SELECT.
         stream: The definition of the rows as a stream: their columns, and the location and time among them.
         rows: The rows, see `answer_over_rows`.
@@ -276,18 +276,18 @@ def answer_rows(
     Raises:
         BindError: the SELECT does not fit the rows.
     """
-    reading = read_words(statement, WithRows(desk, stream))
-    spec: SnapshotSpec = bind(reading.statement, WithRows(desk, stream)).spec
+    reading = read_words(statement, WithRows(context, stream))
+    spec: SnapshotSpec = bind(reading.statement, WithRows(context, stream)).spec
     at_us = progress.at_us()
     now_us = wall_clock_us() if at_us is None else at_us
-    table = answer_over_rows(rows, spec, stream, now_us=now_us, state=_areas(desk, spec))
-    answer = answer_of(SnapshotResult(table, progress.step, at_us), spec, stream, desk.link.db)
+    table = answer_over_rows(rows, spec, stream, now_us=now_us, state=_areas(context, spec))
+    answer = answer_of(SnapshotResult(table, progress.step, at_us), spec, stream, context.link.db)
     return replace(answer, remark="\n".join(reading.notes)) if reading.notes else answer
 
 
-def _areas(desk: StatementContext, spec: SnapshotSpec) -> SlotState:
+def _areas(context: StatementContext, spec: SnapshotSpec) -> SlotState:
     """Return a state with the named regions of a query."""
     state = SlotState.fresh(0)
     for area in spec.areas:
-        PolygonTable(state).define(area, unpack(area_geometry(desk.link.db, area)))
+        PolygonTable(state).define(area, unpack(area_geometry(context.link.db, area)))
     return state

@@ -17,14 +17,14 @@ from stqsh.storage.progress import read_progress
 from stqsh.storage.session_settings import check_setting, session_settings
 
 
-def set_setting(desk: StatementContext, statement: statements.SetSetting) -> Iterator[Outcome]:
+def set_setting(context: StatementContext, statement: statements.SetSetting) -> Iterator[Outcome]:
     """Execute SET key = value; raise `StqshError` for an invalid value."""
-    bound = bind(statement, desk.view)
-    key, db = bound.spec.key, desk.link.db
+    bound = bind(statement, context.view)
+    key, db = bound.spec.key, context.link.db
     value = check_setting(key, str(bound.spec.value))
     with db.transaction():
         catalogue_writer.set_value(db, f"{to_sql(statement)};", key, value)
-        settings = session_settings(db, desk.profile)
+        settings = session_settings(db, context.profile)
         if key in shedding_orders.SETTINGS:
             shedding_orders.follow_settings(db, settings)
     if key == "durability":

@@ -183,7 +183,7 @@ class LiveInputs:
         self.ahead.trim(end.live)
 
     def slices(
-        self, first: Offset, last: Offset, ledger: PlannerState, tuning: EngineTuning
+        self, first: Offset, last: Offset, planner_state: PlannerState, tuning: EngineTuning
     ) -> list[list[LiveSlice]]:
         """Return the messages between two offsets as groups of slices, one for each task."""
         groups: list[list[LiveSlice]] = [[] for _ in range(last.slices)]
@@ -195,7 +195,7 @@ class LiveInputs:
                 continue
             ahead = self.ahead.folder_of(stream, first, last)
             pieces = 1 if last.by_slot or ahead else max(1, min(last.slices, count // tuning.slice_messages))
-            focal = ledger.focal_keys(stream)
+            focal = planner_state.focal_keys(stream)
             parts = [tuple(some) for some in split(wanted, pieces)]
             for index, some in enumerate(parts):
                 groups[index].append(LiveSlice(stream, some, index, focal, ahead, len(parts) == 1))

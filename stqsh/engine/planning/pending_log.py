@@ -46,14 +46,14 @@ class PendingLog:
 
     def _forget(self) -> None:
         self.read_to = 0
-        self.ledger = PlannerState()
+        self.planner_state = PlannerState()
         self.pending: list[LogRow] = []
         self.held: list[LogRow] = []
         self._clock_rows: list[LogRow] = []
 
     def read(self, offset: Offset) -> None:
-        """Read new rows of the log, and fold those before `offset` into the ledger."""
-        if offset.seq < self.ledger.seq:
+        """Read new rows of the log, and fold those before `offset` into the planner's state."""
+        if offset.seq < self.planner_state.seq:
             self._forget()
         new = read_log(self._control, self.read_to, whole=False)
         self.read_to = new[-1].seq if new else self.read_to
@@ -63,7 +63,7 @@ class PendingLog:
         self._clock_rows = waiting + [row for row in new if isinstance(row.entry, CLOCK_ENTRIES)]
         taken = 0
         while taken < len(self.pending) and self.pending[taken].seq <= offset.seq:
-            self.ledger.apply(self.pending[taken])
+            self.planner_state.apply(self.pending[taken])
             taken += 1
         del self.pending[:taken]
 
@@ -90,7 +90,7 @@ class PendingLog:
 
     def streams(self) -> dict[int, StreamSpec]:
         """Return the streams that exist once all waiting rows are applied, by id."""
-        streams = dict(self.ledger.streams)
+        streams = dict(self.planner_state.streams)
         for row in self.pending:
             if isinstance(row.entry, StreamSpec):
                 streams[row.seq] = row.entry
@@ -122,15 +122,15 @@ class PendingLog:
 
     def lookups(self) -> FocalLookups:
         """Return the look-ups that the waiting rows need."""
-        return FocalLookups(self.pending, self.ledger)
+        return FocalLookups(self.pending, self.planner_state)
 
     def ledger_at(self, seq: int) -> PlannerState:
-        """Fold the waiting rows up to `seq` into a copy of the ledger."""
-        ledger = self.ledger.copy()
+        """Fold the waiting rows up to `seq` into a copy of the planner's state."""
+        planner_state = self.planner_state.copy()
         for row in self.pending:
             if row.seq <= seq:
-                ledger.apply(row)
-        return ledger
+                planner_state.apply(row)
+        return planner_state
 
 
 # A snapshot through the log with moving regions takes two questions: first the locations of focal objects,
@@ -173,10 +173,10 @@ def question(seq: int, asked: SnapshotAsked) -> AskSpec:
 
 @dataclass(frozen=True, slots=True)
 class FocalLookups:
-    """The look-ups that waiting log rows need; `ledger` is the planner's state before them."""
+    """The look-ups that waiting log rows need; `planner_state` is the planner's state before them."""
 
     rows: Sequence[LogRow]
-    ledger: PlannerState
+    planner_state: PlannerState
 
     def needed(self, taken: dict[int, int]) -> int:
         """Return the row of the log up to which focal objects must be looked up, 0 for none.
@@ -206,5 +206,5 @@ class FocalLookups:
             if isinstance(row.entry, QuerySpec | QueryBlock | QueryAltered)
             for keys in focal_keys_of(row.entry)
             for key in keys
-            if not self.ledger.broadcasts(row.entry.stream_id, key)
+            if not self.planner_state.broadcasts(row.entry.stream_id, key)
         ]

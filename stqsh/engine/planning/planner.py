@@ -152,31 +152,39 @@ class Planner:
         if self._view.is_live():
             clock = self.live.describe(clock, last)
         defined = max(first.defined, first.seq), max(last.defined, last.seq)
-        ledger = log.ledger_at(last.seq)
-        routes = routes_in_use(self._view.control, ledger, first, last)
+        planner_state = log.ledger_at(last.seq)
+        routes = routes_in_use(self._view.control, planner_state, first, last)
         routed = tuple(stream for stream, rows in routes.items() if rows[-1] > first.seq)
         copies = {stream: first.rows.get(stream, 0) for stream in last.copied if stream not in first.copied}
         uncopied = tuple(stream for stream in first.copied if stream not in last.copied)
         sending = tuple(stream for stream in last.dealers if stream not in first.dealers)
         head = BatchHead(
-            clock, (first.seq, last.seq), defined, lookups, ledger.memory, routed, copies, uncopied, sending
+            clock,
+            (first.seq, last.seq),
+            defined,
+            lookups,
+            planner_state.memory,
+            routed,
+            copies,
+            uncopied,
+            sending,
         )
-        left = routes_left(self._view.control, ledger, routes, first, last)
+        left = routes_left(self._view.control, planner_state, routes, first, last)
         if not self.folds:
             begin = [stream for stream in last.dealing if stream not in first.dealing]
             head = replace(head, seeded={stream: last.dealers[stream] for stream in begin})
         head = replace(head, left=left, unread=self._view.unread(defined))
         crossed = {feed.stream_id: feed.store for feed in self._view.feeds(last)} if last.dealt else {}
         span = BatchSpan(first, last, {stream: crossed[stream] for stream in last.dealt})
-        tasks = cut_into_tasks(self.blobs, self.slots, head, span, ledger, self._tuning)
+        tasks = cut_into_tasks(self.blobs, self.slots, head, span, planner_state, self._tuning)
         self._routes.publish(last.names)
-        terms = self._terms(ledger, first, last)
+        terms = self._terms(planner_state, first, last)
         dealing, copied = last.dealing, last.copied
         tasks = [replace(task, routes=routes, dealing=dealing, copied=copied, terms=terms) for task in tasks]
-        self._shared.keep_previous({*copies, *last.dealt}, ledger.streams)
+        self._shared.keep_previous({*copies, *last.dealt}, planner_state.streams)
         head = self._with_log(head, tasks[0])
         tasks = [task if task.head is None else replace(task, head=head) for task in tasks]
-        live = self.live.slices(first, last, ledger, self._tuning)
+        live = self.live.slices(first, last, planner_state, self._tuning)
         tasks = with_live(tasks, live, self.live.access) if live else tasks
         tables = self._view.tables(defined)
         return self._shared.publish(tasks, [table for table in tables if table not in head.unread])
@@ -187,9 +195,11 @@ class Planner:
         self._shared.trim(end.live)
         self._attachments.keep([one for writer in self._summaries.values() for one in writer.attachments])
 
-    def _terms(self, ledger: PlannerState, first: Offset, last: Offset) -> dict[int, tuple[TermsPart, ...]]:
+    def _terms(
+        self, planner_state: PlannerState, first: Offset, last: Offset
+    ) -> dict[int, tuple[TermsPart, ...]]:
         """Return the terms that queries in force need, by stream whose records are sifted."""
-        sifted = {stream: spec for stream, spec in ledger.streams.items() if spec.is_sifted}
+        sifted = {stream: spec for stream, spec in planner_state.streams.items() if spec.is_sifted}
         for stream in self._summaries.keys() - sifted.keys():
             del self._summaries[stream]
         for stream in sifted.keys() - self._summaries.keys():
@@ -269,8 +279,8 @@ class Planner:
         if taken is None or taken.step == offset.step:
             return taken
         seq = log.pending[-1].seq if log.pending else offset.seq
-        ledger = log.ledger_at(seq)
-        return replace(taken, seq=seq, dealers=_dealers(ledger, offset), copied=ledger.copied)
+        planner_state = log.ledger_at(seq)
+        return replace(taken, seq=seq, dealers=_dealers(planner_state, offset), copied=planner_state.copied)
 
     def _next_of_run(self, offset: Offset, run: RunState) -> Offset | None:
         feeds = self._view.feeds(offset)
@@ -316,8 +326,8 @@ class Planner:
         if undealt := self._view.log.undealt(offset):
             return replace(offset, dealers=offset.dealers | undealt)
         log, room = self._view.log, self._room()
-        ledger = log.ledger_at(log.pending[-1].seq) if log.pending else log.ledger
-        if any(stream.is_significant for stream in ledger.streams.values()):
+        planner_state = log.ledger_at(log.pending[-1].seq) if log.pending else log.planner_state
+        if any(stream.is_significant for stream in planner_state.streams.values()):
             until = min(until, self._next_look(offset.step, until))
         last = last_tick_that_fits(
             feeds, offset.tick_of(offset.step + 1), offset.tick_of(until), self._room_now(room)
@@ -335,9 +345,9 @@ class Planner:
             due_us=None,
             room=room.records,
             ends=self._ends(offset),
-            dealt=rows_dealt(ledger, offset),
-            dealers=_dealers(ledger, offset),
-            copied=ledger.copied,
+            dealt=rows_dealt(planner_state, offset),
+            dealers=_dealers(planner_state, offset),
+            copied=planner_state.copied,
         )
 
     def _next_look(self, step: int, until: int) -> int:
@@ -381,6 +391,6 @@ def _are_everywhere(task: SourceTask, stream: int, up_to: int) -> bool:
     return StreamRouting(task).are_everywhere(stream, up_to)
 
 
-def _dealers(ledger: PlannerState, offset: Offset) -> dict[int, int]:
+def _dealers(planner_state: PlannerState, offset: Offset) -> dict[int, int]:
     """Return the dealers of an offset whose streams still exist."""
-    return {stream: since for stream, since in offset.dealers.items() if stream in ledger.streams}
+    return {stream: since for stream, since in offset.dealers.items() if stream in planner_state.streams}

@@ -172,7 +172,7 @@ class PlannerState:
         return tuple(key for key, count in self.focal.get(stream_id, Counter()).items() if count > 0)
 
     def copy(self) -> PlannerState:
-        """Return a ledger that can be folded further without changing this one."""
+        """Return a planner's state that can be folded further without changing this one."""
         focal = {stream: Counter(keys) for stream, keys in self.focal.items()}
         refreshed, of_query = dict(self.refreshed), dict(self._focal_of_query)
         streams, routes = dict(self.streams), dict(self.routes)

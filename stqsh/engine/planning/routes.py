@@ -25,7 +25,7 @@ from stqsh.storage.stream_routes import INITIAL, routes_kept, stream_routes
 
 
 def routes_in_use(
-    control: ControlDb, ledger: PlannerState, first: Offset, last: Offset
+    control: ControlDb, planner_state: PlannerState, first: Offset, last: Offset
 ) -> dict[int, tuple[int, ...]]:
     """Return the routings in use of repartitioned streams, by stream; the last one is in force.
 
@@ -33,15 +33,15 @@ def routes_in_use(
     expire within the batch.
     """
     found = {}
-    for stream, changes in ledger.routes.items():
-        spec, taken = ledger.streams[stream], partial(_taken, control, first, stream)
+    for stream, changes in planner_state.routes.items():
+        spec, taken = planner_state.streams[stream], partial(_taken, control, first, stream)
         found[stream] = routes_kept(spec, (INITIAL, *changes), taken, first.step, last.tick_us)
     return found
 
 
 def routes_left(
     control: ControlDb,
-    ledger: PlannerState,
+    planner_state: PlannerState,
     routes: Mapping[int, tuple[int, ...]],
     first: Offset,
     last: Offset,
@@ -50,13 +50,13 @@ def routes_left(
 
     Args:
         control: the control log.
-        ledger: the log, folded up to the end of the batch.
+        planner_state: the log, folded up to the end of the batch.
         routes: the routings in use in the batch, as `routes_in_use` returns them.
         first, last: the offsets that the batch is between.
     """
     found = {}
     for stream, rows in routes.items():
-        spec, taken = ledger.streams[stream], partial(_taken, control, first, stream)
+        spec, taken = planner_state.streams[stream], partial(_taken, control, first, stream)
         left = routes_kept(spec, rows, taken, last.step, last.tick_us)
         if left != rows:
             found[stream] = left
@@ -68,11 +68,11 @@ def _taken(control: ControlDb, first: Offset, stream: int, row: int) -> int | No
     return step_after_dealt(control, stream, row, None if row <= first.seq else first.step + 1)
 
 
-def rows_dealt(ledger: PlannerState, offset: Offset) -> dict[int, tuple[tuple[int, int], ...]]:
+def rows_dealt(planner_state: PlannerState, offset: Offset) -> dict[int, tuple[tuple[int, int], ...]]:
     """Return the first row that each routing deals, by moving stream without a dealer.
 
     Args:
-        ledger: the log, with the routings that take effect with the step after `offset`.
+        planner_state: the log, with the routings that take effect with the step after `offset`.
         offset: the end of the previous batch, which has the earlier routings.
     """
     return {
@@ -80,8 +80,8 @@ def rows_dealt(ledger: PlannerState, offset: Offset) -> dict[int, tuple[tuple[in
             *offset.dealt.get(stream, ((INITIAL, 0),)),
             *((row, offset.rows.get(stream, 0)) for row in rows if row > offset.seq),
         )
-        for stream, rows in ledger.routes.items()
-        if not (ledger.streams[stream].is_event or ledger.streams[stream].needs_dealer)
+        for stream, rows in planner_state.routes.items()
+        if not (planner_state.streams[stream].is_event or planner_state.streams[stream].needs_dealer)
     }
 
 

@@ -178,7 +178,7 @@ def cut_into_tasks(
     slots: int,
     head: BatchHead,
     span: BatchSpan,
-    ledger: PlannerState,
+    planner_state: PlannerState,
     tuning: EngineTuning = TUNING,
 ) -> list[SourceTask]:
     """Cut the rows between two offsets into slices, and spread them over tasks of similar size.
@@ -189,7 +189,7 @@ def cut_into_tasks(
     slices: list[list[StreamSlice]] = [[] for _ in range(last.slices)]
     sizes = [0] * last.slices
     for stream_id, stop in sorted(last.rows.items()):
-        start, keys = first.rows.get(stream_id, 0), ledger.focal_keys(stream_id)
+        start, keys = first.rows.get(stream_id, 0), planner_state.focal_keys(stream_id)
         pieces = 1 if last.by_slot else max(1, min(last.slices, (stop - start) // tuning.slice_records))
         inner = [start + (stop - start) * piece // pieces for piece in range(1, pieces)]
         bounds = [start, *(span.slice_end(stream_id, row) for row in inner), stop]
@@ -198,7 +198,7 @@ def cut_into_tasks(
                 smallest = 0 if last.by_slot else sizes.index(min(sizes))
                 slices[smallest].append(StreamSlice(stream_id, low, high, piece, keys))
                 sizes[smallest] += high - low
-    common = (blobs, slots, ledger.streams, first.step + 1, last.step, last.base_tick or 0)
+    common = (blobs, slots, planner_state.streams, first.step + 1, last.step, last.base_tick or 0)
     whole = SourceTask(*common, head, tuple(slices[0]), dealt=last.dealt)
     if last.by_slot:
         return [replace(whole, only=slot, folds=last.readers_fold) for slot in range(slots)]

@@ -150,7 +150,7 @@ class ShellActions:
         """Start the session's engine, which continues where it stopped; leave a running one alone."""
         self._backend.session().start_engine(wait=False)
         self._backend.look()
-        print_text(f"session {self._backend.glance.session}: {self._backend.glance.engine}")
+        print_text(f"session {self._backend.summary.session}: {self._backend.summary.engine}")
 
     @property
     def _executor(self) -> StatementExecutor:
@@ -236,7 +236,7 @@ class Shell:
 
     def _guard(self, action: Callable[[], None]) -> None:
         """Run an action; show its error, and continue. A second Ctrl-C always ends the shell."""
-        farewell = f"left by force; session {self._backend.glance.session}, its queries and streams go on"
+        farewell = f"left by force; session {self._backend.summary.session}, its queries and streams go on"
         try:
             with force_on_second_interrupt(farewell):
                 action()
@@ -276,8 +276,8 @@ class Shell:
 
     def _leave(self) -> None:
         """Close the session, and print a message if it continues."""
-        session, name = self._backend.ready_session, self._backend.glance.session
-        goes_on = session is not None and not session.home.temporary and not self._backend.glance.failed
+        session, name = self._backend.ready_session, self._backend.summary.session
+        goes_on = session is not None and not session.home.temporary and not self._backend.summary.failed
         self._backend.close()
         self._guard(self.console.close)
         if goes_on:

@@ -112,7 +112,7 @@ class StatementExecutor:
             self._takes_session_format = False
             wanted = session_settings(session.link.db).text("shell.format")
             self._console.format = None if wanted == "auto" else wanted
-        summary = self._backend.glance
+        summary = self._backend.summary
         if summary.failed:
             print_text(f"{summary.engine}; starting it again")
             session.start_engine(wait=False)
@@ -120,7 +120,7 @@ class StatementExecutor:
 
     def _activity(self) -> str:
         """Return the session's activity as of the last check."""
-        summary = self._backend.glance
+        summary = self._backend.summary
         if summary.engine == READY and summary.progress is not None:
             return status_text(summary.progress)
         return summary.engine

@@ -64,12 +64,12 @@ class StatementSuggest(AutoSuggest):
 def make_prompt(
     history: History,
     completer: Completer,
-    glance: Callable[[], SessionSummary],
+    summary: Callable[[], SessionSummary],
     is_cut: Callable[[], bool],
 ) -> PromptSession[str]:
     """Return the prompt of the shell.
 
-    `glance` returns the summary for the toolbar, and `is_cut` whether the last answer was shown without
+    `summary` returns the summary for the toolbar, and `is_cut` whether the last answer was shown without
     some of its columns.
     """
     return PromptSession(
@@ -77,14 +77,14 @@ def make_prompt(
         multiline=True,
         prompt_continuation=continuation,
         lexer=StqlHighlighter(_keywords, _names),
-        style=DynamicStyle(lambda: STYLES[scheme_name(glance().scheme)]),
+        style=DynamicStyle(lambda: STYLES[scheme_name(summary().scheme)]),
         history=history,
         completer=completer,
         complete_in_thread=True,
         complete_while_typing=True,
         auto_suggest=StatementSuggest(),
         key_bindings=bindings(is_cut),
-        bottom_toolbar=lambda: toolbar(glance()),
+        bottom_toolbar=lambda: toolbar(summary()),
         color_depth=colour_depth(),
         reserve_space_for_menu=6,
         enable_suspend=True,
@@ -190,24 +190,24 @@ def open_history(path: Path) -> History:
     return DiscreetHistory(str(path))
 
 
-def toolbar(glance: SessionSummary) -> StyleAndTextTuples:
+def toolbar(summary: SessionSummary) -> StyleAndTextTuples:
     """Return the line at the bottom; a dead engine is highlighted."""
     return [
         (
-            "class:bottom-toolbar.failed" if glance.failed or glance.broken else "class:bottom-toolbar",
-            toolbar_text(glance, shutil.get_terminal_size().columns),
+            "class:bottom-toolbar.failed" if summary.failed or summary.broken else "class:bottom-toolbar",
+            toolbar_text(summary, shutil.get_terminal_size().columns),
         )
     ]
 
 
-def toolbar_text(glance: SessionSummary, width: int | None = None) -> str:
+def toolbar_text(summary: SessionSummary, width: int | None = None) -> str:
     """Return session, engine, step, clock, rate, lag, shedding; if narrow, only the most important parts."""
-    if not glance.ready or glance.progress is None or not glance.progress.step:
-        return f" {glance.session}  |  {glance.engine}"
+    if not summary.ready or summary.progress is None or not summary.progress.step:
+        return f" {summary.session}  |  {summary.engine}"
     from stqsh.shell.status import status_parts  # the session thread has loaded it by now
 
-    engine = (_RESTARTED, glance.restarted) if glance.restarted else (_ENGINE, glance.engine)
-    parts = [(_SESSION, glance.session), engine, *status_parts(glance.progress)]
+    engine = (_RESTARTED, summary.restarted) if summary.restarted else (_ENGINE, summary.engine)
+    parts = [(_SESSION, summary.session), engine, *status_parts(summary.progress)]
     while len(parts) > 1 and width is not None and len(_joined(parts)) >= width:
         parts.remove(min(parts, key=lambda part: part[0]))
     return _joined(parts)

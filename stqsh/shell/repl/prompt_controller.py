@@ -46,9 +46,9 @@ class PromptController:
         self._prompt: PromptSession[str] | None = None
 
     @property
-    def glance(self) -> SessionSummary:
+    def summary(self) -> SessionSummary:
         """The latest summary of the session."""
-        return self.backend.glance
+        return self.backend.summary
 
     def prompt(self) -> PromptSession[str]:
         """Return the prompt, created by the first call. Raises `HomeError` if the history has no folder."""
@@ -56,8 +56,8 @@ class PromptController:
             return self._prompt
         self._prompt = prompt = make_prompt(
             open_history(state_folder() / "history"),
-            StqlCompleter(lambda: self.glance, self._live_values),
-            lambda: self.glance,
+            StqlCompleter(lambda: self.summary, self._live_values),
+            lambda: self.summary,
             self._is_cut,
         )
         # Start after the first drawing, because the session's imports would delay the prompt.
@@ -84,7 +84,7 @@ class PromptController:
         """Show changes, or raise the session's error in the prompt; called in the session thread."""
         app = None if self._prompt is None else self._prompt.app
         if app is not None:
-            app.editing_mode = EditingMode.VI if self.glance.editing == "vi" else EditingMode.EMACS
+            app.editing_mode = EditingMode.VI if self.summary.editing == "vi" else EditingMode.EMACS
         if app is None or not app.is_running:
             return
         # The prompt and its loop may end at any moment; the next prompt shows the latest summary.
@@ -108,7 +108,7 @@ class PromptController:
 
     def _show_death(self, app: Application[str]) -> None:
         """Print above the prompt, once, that the engine has ended and why."""
-        death = self.glance.death
+        death = self.summary.death
         if death and not self.is_death_shown and app.loop is not None:
             app.loop.call_soon_threadsafe(say_above, app, lambda: self._tell(death))
         self.is_death_shown = bool(death)

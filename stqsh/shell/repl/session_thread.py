@@ -98,7 +98,7 @@ class SessionThread:
         changed: Callable[[], None],
         noticed: Callable[[Notice], None] = lambda notice: None,
     ) -> None:
-        self.glance = SessionSummary(name)
+        self.summary = SessionSummary(name)
         self._open = open_session
         self._changed, self._noticed = changed, noticed
         self._session: Session | None = None
@@ -159,9 +159,9 @@ class SessionThread:
         """Take a new summary now."""
         if self._reader is None:
             return
-        new = self._reader.read(self.glance.death)
-        if new != self.glance:
-            self.glance = new
+        new = self._reader.read(self.summary.death)
+        if new != self.summary:
+            self.summary = new
             self._changed()
 
     def _work(self) -> None:
@@ -173,7 +173,7 @@ class SessionThread:
             self._session.start_engine(wait=False)
         except BaseException as error:  # the main thread raises or shows it
             self._error = error
-            self.glance = replace(self.glance, engine="the session cannot be opened", broken=True)
+            self.summary = replace(self.summary, engine="the session cannot be opened", broken=True)
         self._opened.set()
         self._changed()
         while self._session is not None and not self._over.wait(LOOK_EVERY_S):
@@ -187,15 +187,15 @@ class SessionThread:
             self._warm_up()
         except Exception as error:  # a deleted home, a full disk: the toolbar shows it
             reason = str(error).partition("\n")[0]
-            self.glance = replace(
-                self.glance, engine=f"the session cannot be read: {reason}", broken=True, ready=False
+            self.summary = replace(
+                self.summary, engine=f"the session cannot be read: {reason}", broken=True, ready=False
             )
             self._changed()
 
     def _warm_up(self) -> None:
         """Import the look-up of live keys and snapshots once it is usable and the user is not typing."""
         idle = time.monotonic() - self._typed_at > IDLE_S
-        if not self._is_warm and self.glance.ready and self.glance.streams and idle:
+        if not self._is_warm and self.summary.ready and self.summary.streams and idle:
             self._is_warm = True
             with unhindered():
                 _reader_module().warm_up()

@@ -91,11 +91,11 @@ class Candidates:
     """Finds the words that are valid at a cursor.
 
     Attributes:
-        glance: The summary of the session.
+        summary: The summary of the session.
         keys: Looks up the column values of present objects, which is slow; None disables it.
     """
 
-    glance: SessionSummary
+    summary: SessionSummary
     keys: LiveKeys | None = field(default=None)
 
     def values(self, cursor: CursorContext) -> list[Word]:
@@ -104,14 +104,14 @@ class Candidates:
         if wanted == "key" or (wanted is None and self.compared(cursor)):
             return self._live_values(cursor)
         if wanted == "member":
-            members = dict(self.glance.members).get(cursor.words[-2].strip('"'), ())
+            members = dict(self.summary.members).get(cursor.words[-2].strip('"'), ())
             return [(member, f"of {cursor.words[-2]}") for member in members]
         if wanted == "generator":
             return [("network", "objects that drive on the roads of a made-up town")]
         if wanted == "option":
             return _option_values(cursor.last(2).lower())
-        if wanted == "instant" and self.glance.progress is not None:
-            at = format_instant(self.glance.progress.at_us())
+        if wanted == "instant" and self.summary.progress is not None:
+            at = format_instant(self.summary.progress.at_us())
             return [(at, "the clock now")] if at else []
         return []
 
@@ -119,13 +119,13 @@ class Candidates:
         """Return the column of the statement's stream that is compared at the cursor; None for none."""
         stream = self._stream(cursor)
         column = compared_column(cursor)
-        columns = dict(dict(self.glance.columns).get(stream[0], ())) if stream else {}
+        columns = dict(dict(self.summary.columns).get(stream[0], ())) if stream else {}
         is_key = stream is not None and column == stream[1]
         return column if is_key or columns.get(column or "") == "STRING" else None
 
     def _stream(self, cursor: CursorContext) -> tuple[str, str] | None:
         """Return the statement's stream and its key column."""
-        keys = {name: (name, key) for name, key in self.glance.keys}
+        keys = {name: (name, key) for name, key in self.summary.keys}
         names = list(relations(cursor).values())
         if cursor.first == "FOLLOW":
             names = [followed_in(cursor) or next(iter(keys), "")]
@@ -142,7 +142,7 @@ class Candidates:
     def is_plain(self, cursor: CursorContext) -> bool:
         """Return whether the values at the cursor are numbers, which need no quotes."""
         stream = self._stream(cursor)
-        columns = dict(dict(self.glance.columns).get(stream[0], ())) if stream else {}
+        columns = dict(dict(self.summary.columns).get(stream[0], ())) if stream else {}
         column = self.compared(cursor) or (stream[1] if stream else "")
         return bool(stream) and columns.get(column, "STRING") != "STRING"
 
@@ -162,23 +162,23 @@ class Candidates:
         return self._names(category) if category in _NAMED else [*own, *_fixed().get(category, ())]
 
     def _names(self, kind: str) -> list[Word]:
-        glance = self.glance
+        summary = self.summary
         names = {
-            "stream": glance.streams,
-            "table": glance.tables,
-            "region": glance.regions,
-            "view": glance.views,
-            "query": glance.queries,
-            "query stream": glance.query_streams,
-            "sink": glance.sinks,
-            "alert": glance.alerts,
+            "stream": summary.streams,
+            "table": summary.tables,
+            "region": summary.regions,
+            "view": summary.views,
+            "query": summary.queries,
+            "query stream": summary.query_streams,
+            "sink": summary.sinks,
+            "alert": summary.alerts,
         }
         return [(_name(name), kind) for name in names[kind]]
 
     def _functions(self, cursor: CursorContext) -> list[Word]:
         """Return the functions of the session; after DROP FUNCTION, without parentheses."""
         called = "" if cursor.first == "DROP" else "("
-        return [(f"{name}{called}", "function of this session") for name in self.glance.functions]
+        return [(f"{name}{called}", "function of this session") for name in self.summary.functions]
 
     def _columns(self, cursor: CursorContext) -> Iterator[Word]:
         """Yield columns of suitable type: declared in a CREATE, else of the relations in FROM, else all."""
@@ -192,7 +192,7 @@ class Candidates:
         listed = declared(cursor)
         derived = " AS " in cursor.before.upper()
         own = (*_of_file(cursor), *listed) if derived or not listed else listed
-        held = dict(self.glance.columns)
+        held = dict(self.summary.columns)
         aliases = relations(cursor)
         qualifier, dot, _ = cursor.typed.rpartition(".")
         tables = [(aliases[qualifier], qualifier + dot)] if qualifier in aliases else []
@@ -212,15 +212,15 @@ class Candidates:
         """Yield the columns that INSERT INTO may list; its values are not columns."""
         stream = cursor.words[2].strip('"') if len(cursor.words) > 2 else ""
         is_listing = all(word.upper() != "VALUES" for word in cursor.words[3:])
-        for column, kind in dict(self.glance.columns).get(stream, ()) if is_listing else ():
+        for column, kind in dict(self.summary.columns).get(stream, ()) if is_listing else ():
             yield _column(column), f"{kind} of {stream}"
 
     def _followed(self, cursor: CursorContext) -> Iterator[Word]:
         """Yield columns for the condition of a TAIL: those its query selects, then those of its relations."""
         query = cursor.words[1].strip('"') if len(cursor.words) > 1 else ""
-        for name, outputs, over in self.glance.selected:
+        for name, outputs, over in self.summary.selected:
             if name == query:
-                held = dict(self.glance.columns)
+                held = dict(self.summary.columns)
                 yield from ((_column(output), f"selected by {query}") for output in outputs)
                 columns = [(column, kind, one) for one in over for column, kind in held.get(one, ())]
                 yield from ((_column(c), f"{kind} of {one}") for c, kind, one in columns if c not in outputs)

@@ -20,12 +20,12 @@ class StqlCompleter(Completer):
     """Completes statements and backslash commands, in a thread of the prompt.
 
     Args:
-        glance: Returns the summary of the session.
+        summary: Returns the summary of the session.
         keys: Returns the column values of present objects.
     """
 
-    def __init__(self, glance: Callable[[], SessionSummary], keys: LiveKeys | None = None) -> None:
-        self._glance = glance
+    def __init__(self, summary: Callable[[], SessionSummary], keys: LiveKeys | None = None) -> None:
+        self._summary = summary
         self._keys = keys
         self._paths = PathCompleter(expanduser=True)
 
@@ -40,7 +40,7 @@ class StqlCompleter(Completer):
 
         cursor, words = (
             cursor_in(text, document.text_after_cursor),
-            candidates.Candidates(self._glance(), self._keys),
+            candidates.Candidates(self._summary(), self._keys),
         )
         if cursor.is_quoted:
             yield from self._strings(
