@@ -21,6 +21,7 @@ from stqsh.lang.types import WHOLE_NUMBERS
 from stqsh.spec.aggregate import AggregateSpec, shown_column
 from stqsh.spec.expression import (
     ArithmeticExpr,
+    CallExpr,
     CaseExpr,
     CastExpr,
     ColumnExpr,
@@ -142,7 +143,7 @@ def type_of(expr: Expr, scope: Scope) -> str:  # noqa: PLR0911  # one for each n
             return kind
         case FunctionExpr(name, _, _, kind):
             return kind or FUNCTIONS[name].returns
-        case CastExpr(type=kind) | CaseExpr(type=kind):
+        case CastExpr(type=kind) | CaseExpr(type=kind) | CallExpr(type=kind):
             return number_type(kind)
         case ConcatExpr() | RegionOfExpr():
             return "STRING"
