@@ -13,14 +13,18 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.budget import share
+from support.posts import free_port
 from support.query_streams import commands, execute, session_without_engine
 
 from stqsh.client.api import Session
+from stqsh.engine.ingest.http_streams import HttpIntake
+from stqsh.engine.ingest.query_intakes import applied
 from stqsh.sources import query_rows
 from stqsh.sources.query_rows import OtherPositionError, SourceRows, apply_rows, schema_of
 from stqsh.storage.control_log import read_log
@@ -104,6 +108,28 @@ def feed(session: Session, rows: list[dict[str, Any]], sizes: Iterator[tuple[int
             apply_rows(db, home, stream, part, after)  # a second reader that began at the same place
 
 
+def post(session: Session, rows: list[dict[str, Any]], sizes: Iterator[tuple[int, bool]]) -> None:
+    """Post rows in parts of the given sizes; one that is killed has no answer, and is posted again."""
+    db, home, start = session.link.db, session.home, 0
+    stream = find_query_stream(db, "watch")
+    assert stream is not None
+    intake = HttpIntake(stream.spec.rows, home.stream(stream.id), applied(home, db, stream))
+    while start < len(rows):
+        size, is_killed = next(sizes, (len(rows), False))
+        part = rows[start : start + size]
+        body = b"\n".join(map(orjson.dumps, part))
+        if is_killed:
+            killed = patch.object(query_rows, "note_applied", side_effect=KeyboardInterrupt)
+            with killed, pytest.raises(KeyboardInterrupt):
+                intake.take(body)
+            continue
+        assert intake.take(body) == (len(part), 0)
+        start += len(part)
+    found = find_query_stream(db, "watch")
+    assert found is not None
+    assert (found.rows, found.dead) == (len(rows), 0)
+
+
 def _session(folder: str, name: str) -> AbstractContextManager[Session]:
     return session_without_engine(Path(folder) / name)
 
@@ -124,10 +150,11 @@ def test_rows_are_the_statements_that_they_stand_for(template: Template, data: s
     sizes = data.draw(st.lists(st.tuples(st.integers(1, 6), st.booleans()), max_size=12))
     holes = {key: f":{key}" for key in columns}
     select = f"{template.select.format(**holes)} {template.region.format(**holes)}"
-    made = f"{STREAM} REGISTER QUERIES watch FROM INSERTS AS {select};"
+    source, bring = data.draw(st.sampled_from([("INSERTS", feed), (f"HTTP PORT {free_port()}", post)]))
+    made = f"{STREAM} REGISTER QUERIES watch FROM {source} AS {select};"
     with TemporaryDirectory() as folder, _session(folder, "a") as streamed, _session(folder, "b") as typed:
         execute(streamed, made)
-        feed(streamed, rows, iter(sizes))
+        bring(streamed, rows, iter(sizes))
         execute(typed, made)
         for statement in statements(template, rows):
             execute(typed, statement)

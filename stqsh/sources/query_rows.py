@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import orjson
@@ -93,11 +93,11 @@ class Applied(NamedTuple):
 
 
 class BadRowError(Exception):
-    """A row that makes no valid query, where all rows have to: its index, and the reason."""
+    """A row that makes no valid query, where one has to: its line, and the reason."""
 
-    def __init__(self, row: int, reason: str) -> None:
+    def __init__(self, line: int, reason: str) -> None:
         super().__init__(reason)
-        self.row, self.reason = row, reason
+        self.line, self.reason = line, reason
 
 
 class OtherPositionError(Exception):
@@ -111,7 +111,7 @@ def apply_rows(
     rows: SourceRows,
     position: Position | None = None,
     *,
-    strict: bool = False,
+    valid: Literal["none", "one", "all"] = "none",
 ) -> Applied:
     """Apply rows of a query stream, and record the position after them.
 
@@ -121,10 +121,10 @@ def apply_rows(
         stream: the query stream, as it was when its source was read.
         rows: the rows.
         position: the position in the source after the rows; None for a source that waits for its rows.
-        strict: whether one bad row refuses all.
+        valid: how many of the rows have to be valid; otherwise nothing changes.
 
     Raises:
-        BadRowError: `strict` is given, and a row makes no valid query.
+        BadRowError: fewer rows are valid; it is the first row that is not.
         OtherPositionError: other rows were applied since the source was read.
         StqshError: the query stream, or what it uses, has been dropped.
     """
@@ -134,13 +134,12 @@ def apply_rows(
         if position is not None and now.position != stream.position:
             raise OtherPositionError(stream.name)
         done = changes.apply()
-        if strict and done.dead:
-            row = min(done.dead)
-            raise BadRowError(row, done.dead[row])
         letters = [*rows.dead, *_letters(rows, done.dead)]
         letters.sort(key=lambda letter: (letter.file, letter.line))
-        _write_letters(home, now, letters)
         count = rows.records.num_rows + len(rows.dead)
+        if letters and (valid == "all" or (valid == "one" and len(letters) == count)):
+            raise BadRowError(letters[0].line, letters[0].reason)
+        _write_letters(home, now, letters)
         after = now.position if position is None else position
         note_applied(db, now, after, rows=count, dead=len(letters))
     return done

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from stqsh.spec.stream import StreamSpec
+from stqsh.spec.stream import KafkaSourceSpec, StreamSpec
 
 DROP_COLUMN = "_drop"
 """The column of a query stream's rows that says whether the row drops its query."""
@@ -35,3 +35,8 @@ class QueryStreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """The name of the query stream."""
         return self.rows.name
+
+    @property
+    def takes_inserts(self) -> bool:
+        """Whether INSERT INTO adds rows, because the source does not bring rows again in their order."""
+        return not isinstance(self.rows.source, KafkaSourceSpec)

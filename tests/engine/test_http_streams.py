@@ -6,17 +6,17 @@ import http.client
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.local import local_session
+from support.posts import free_port, post
 
 from stqsh.client.api import Session
 from stqsh.client.results import Message, Rows
 from stqsh.engine.ingest import http_streams
-from stqsh.engine.ingest.http_streams import HttpIntake
+from stqsh.engine.ingest.http_streams import HttpIntake, spooled
 from stqsh.lang.errors import BindError, StatementSyntaxError
 from stqsh.sources.live.http_port import token_of
 from stqsh.sources.live.inserted_records import InsertedSource
@@ -26,11 +26,6 @@ from stqsh.sources.live.record_spool import PART, RecordReader
 from stqsh.spec.stream import ColumnSpec, HttpSourceSpec, StreamSpec
 
 COLUMNS = (("oid", "STRING"), ("lon", "DOUBLE"), ("lat", "DOUBLE"), ("ts", "TIMESTAMP"))
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def stream(port: int) -> StreamSpec:
@@ -45,7 +40,7 @@ class Listener:
 
     def __init__(self, folder: Path, port: int) -> None:
         self.folder, self.port, self._stop = folder, port, threading.Event()
-        intake = HttpIntake(stream(port), folder)
+        intake = HttpIntake(stream(port), folder, spooled(folder, self._stop))
         self._thread = threading.Thread(target=intake.listen, args=(self._stop,))
         self._thread.start()
 
@@ -57,19 +52,7 @@ class Listener:
         self, body: bytes, *, method: str = "POST", token: str | None = None, **headers: str
     ) -> tuple[int, dict[str, object]]:
         token = token_of(self.folder) if token is None else token
-        sent = {name.replace("_", "-"): value for name, value in headers.items()}
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        for _ in range(100):
-            try:
-                connection.connect()
-                break
-            except ConnectionRefusedError:
-                time.sleep(0.02)
-        connection.request(method, "/", body, {"Authorization": f"Bearer {token}", **sent})
-        answer = connection.getresponse()
-        content = answer.read()
-        connection.close()
-        return answer.status, json.loads(content) if content else {}
+        return post(self.port, token, body, method=method, **headers)
 
     def kept(self) -> list[str]:
         """Return the objects of the records that are kept."""
@@ -135,11 +118,11 @@ def test_a_client_that_asks_first_is_answered_first(listener: Listener) -> None:
 def test_several_posts_at_once(listener: Listener) -> None:
     statuses: list[int] = []
 
-    def post(number: int) -> None:
+    def post_some(number: int) -> None:
         for k in range(10):
             statuses.append(listener.post(line(f"{number}-{k}"))[0])
 
-    threads = [threading.Thread(target=post, args=(number,)) for number in range(6)]
+    threads = [threading.Thread(target=post_some, args=(number,)) for number in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:

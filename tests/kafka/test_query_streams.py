@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,11 @@ import orjson
 import pytest
 from support.kafka import add_partitions, make_topic, send
 from support.killing import STOPPED_S
-from support.query_streams import commands, execute, session_without_engine
+from support.query_streams import commands, execute, intakes, session_without_engine
 
 from stqsh.broker.kafka import KafkaBroker
 from stqsh.client.api import Session
 from stqsh.client.results import Rows
-from stqsh.engine.ingest.query_intakes import QueryIntakes
 from stqsh.storage.control_log import read_log
 from stqsh.storage.queries.query_streams import find_query_stream
 
@@ -83,14 +81,6 @@ def is_done(session: Session) -> bool:
 
 def shown(session: Session, text: str) -> list[tuple[Any, ...]]:
     return [row for outcome in session.outcomes(text) if isinstance(outcome, Rows) for row in outcome.rows]
-
-
-@contextmanager
-def intakes(session: Session) -> Iterator[None]:
-    found = QueryIntakes(session.link.home, session.link.db)
-    found.start()
-    yield
-    found.stop()
 
 
 @pytest.fixture

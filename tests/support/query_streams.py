@@ -9,6 +9,7 @@ from typing import Any
 
 from stqsh.client.api import Session
 from stqsh.client.connection import Connection
+from stqsh.engine.ingest.query_intakes import QueryIntakes
 from stqsh.profile import load_profile
 from stqsh.spec.log import QueryAltered, QueryBlock, QueryDropped
 from stqsh.spec.query import QuerySpec, slot_query
@@ -27,6 +28,15 @@ def session_without_engine(folder: Path) -> Iterator[Session]:
     link = Connection(home, db, lambda home: EngineInfo(0, 0, 0, "ready"))
     yield Session(home, load_profile(None), autoplay=False, link=link)
     db.close()
+
+
+@contextmanager
+def intakes(session: Session) -> Iterator[None]:
+    """The intakes of the session's query streams, as in its engine."""
+    found = QueryIntakes(session.link.home, session.link.db)
+    found.start()
+    yield
+    found.stop()
 
 
 def execute(session: Session, text: str) -> list[str]:

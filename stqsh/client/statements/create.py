@@ -73,7 +73,7 @@ def create_stream(context: StatementContext, statement: statements.CreateStream)
 
         pump_stdin(context.link.home.stream(stream.id) / SPOOL)
     if isinstance(stream.spec.source, HttpSourceSpec):
-        notes = (*notes, *posting_notes(context.link.home, stream, stream.spec.source))
+        notes = (*notes, *posting_notes(context.link.home.stream(stream.id), stream.spec.source))
     context.link.wake()
     yield Message("\n".join([f"stream {stream.name} created", *notes]))
     if context.autoplay:

@@ -20,7 +20,7 @@ from stqsh.lang.syntax.parse import parse
 from stqsh.spec.measure import QueryMeasure
 from stqsh.spec.query import QueryOptions, join_texts
 from stqsh.spec.source_facts import extent_text, pace_text, records_text, set_aside_text, span_text
-from stqsh.spec.stream import FileSourceSpec, InsertsSourceSpec
+from stqsh.spec.stream import FileSourceSpec
 from stqsh.spec.view import ViewSpec
 from stqsh.storage.catalogue import (
     count_queries,
@@ -238,7 +238,7 @@ def dump(link: Connection) -> Script:
 def _streamed(link: Connection, stream: QueryStreamRow) -> Iterator[str]:
     """Yield the rows of a query stream's queries, or a comment if their source has to bring them again."""
     queries, name = streamed_queries(link.db, stream.id), _quoted(stream.name)
-    if not isinstance(stream.spec.rows.source, InsertsSourceSpec):
+    if not stream.spec.takes_inserts:
         yield f"-- {counted(len(queries), 'row')} of {name} come from its source again"
         return
     for start in range(0, len(queries), _ROWS):

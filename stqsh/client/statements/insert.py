@@ -65,10 +65,10 @@ def _applied(
     batch = SpoolSegment.of(records, RecordSchema.of(bound.stream)).records
     try:
         done = apply_rows(
-            context.link.db, context.link.home, stream, SourceRows.of(batch, "insert", []), strict=True
+            context.link.db, context.link.home, stream, SourceRows.of(batch, "insert", []), valid="all"
         )
     except BadRowError as bad:
-        raise BindError(bad.reason, statement.rows[bad.row].span) from bad
+        raise BindError(bad.reason, statement.rows[bad.line - 1].span) from bad
     context.link.wake()
     return done
 

@@ -24,6 +24,7 @@ from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.source import Span
 from stqsh.lang.ast.statements import (
     FileSource,
+    HttpSource,
     InsertsSource,
     KafkaSource,
     RegisterQueries,
@@ -41,12 +42,13 @@ from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.syntax.parse import parse
 from stqsh.sources.fed_records import as_table
 from stqsh.sources.inference import infer
+from stqsh.sources.live.http_port import check_port, posting_notes
 from stqsh.sources.live.registry import check_format
 from stqsh.sources.parameter_checks import RowChecks, reach_beyond
 from stqsh.sources.parameter_rows import read_parameters, table_columns, table_parameters
 from stqsh.sources.recognition import recognize_dialect
 from stqsh.spec.query_stream import DROP_COLUMN, QueryStreamSpec
-from stqsh.spec.stream import ColumnSpec, FileSourceSpec, StreamSpec
+from stqsh.spec.stream import ColumnSpec, FileSourceSpec, HttpSourceSpec, StreamSpec
 from stqsh.storage.catalogue import stream_by_id
 from stqsh.storage.catalogue_writer import Registered, register
 from stqsh.storage.queries.bulk_register import register_rows
@@ -62,7 +64,7 @@ if TYPE_CHECKING:
 
 NAME_COLUMN = "name"
 """The column with the queries' names, if KEY names none."""
-SUPPORTED_SOURCES = (InsertsSource, KafkaSource)
+SUPPORTED_SOURCES = (InsertsSource, KafkaSource, HttpSource)
 """The sources of query streams."""
 TABLE_PREFIX = "query"
 """Without such a column, the queries of a table are called query_1, query_2, …."""
@@ -81,7 +83,12 @@ def register_queries(context: StatementContext, statement: RegisterQueries) -> I
             raise BindError(
                 "REGISTER QUERIES takes its rows from files or from a live source",
                 statement.select.items[0].span,
-                expected=("FROM FILE 'glob' before AS", "FROM INSERTS", "FROM KAFKA 'host' TOPIC 'topic'"),
+                expected=(
+                    "FROM FILE 'glob' before AS",
+                    "FROM INSERTS",
+                    "FROM KAFKA 'host' TOPIC 'topic'",
+                    "FROM HTTP PORT n",
+                ),
             )
         if statement.name is not None:
             raise BindError(
@@ -123,7 +130,9 @@ def query_stream(context: StatementContext, statement: RegisterQueries) -> Messa
             hint="REGISTER QUERIES name FROM INSERTS AS SELECT …",
         )
     if not isinstance(source, SUPPORTED_SOURCES):
-        raise NotSupportedError("a query stream from a source other than INSERTS and KAFKA", source.span)
+        raise NotSupportedError(
+            "a query stream from a source other than INSERTS, KAFKA and HTTP", source.span
+        )
     check_free(name, context.view)
     parameters = dict.fromkeys(parameters_in(statement.select), "STRING")
     if not parameters or DROP_COLUMN in parameters:
@@ -146,6 +155,8 @@ def query_stream(context: StatementContext, statement: RegisterQueries) -> Messa
         source=source_spec(source),
     )
     check_format(rows)
+    if isinstance(source, HttpSource):
+        check_port(context.link.db, source)
     members = members_beyond(spec, context.view)
     made = create_query_stream(
         context.link.db,
@@ -162,7 +173,10 @@ def query_stream(context: StatementContext, statement: RegisterQueries) -> Messa
     context.link.wake()
     listed = ", ".join(column for column, _ in columns)
     begun = f"queries {made.name} are registered by rows of {listed}"
-    return Message("; ".join(filter(None, (begun, window_remark(context, spec)))))
+    told = ["; ".join(filter(None, (begun, window_remark(context, spec))))]
+    if isinstance(rows.source, HttpSourceSpec):
+        told += posting_notes(context.link.home.stream(made.id), rows.source)
+    return Message("\n".join(told))
 
 
 def register_many(context: StatementContext, template: str, table: Any) -> BulkRegistration:

@@ -1,20 +1,22 @@
-"""HTTP sources: receive JSON lines that local programs POST; respond once the lines are stored."""
+"""HTTP sources: receive JSON lines that local programs POST; respond once the lines count."""
 
 from __future__ import annotations
 
 import hmac
 import logging
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import orjson
 
-from stqsh.sources.live.decoding import MessageDecoder, Messages
+from stqsh.errors import HomeError
+from stqsh.sources.live.decoding import MessageDecoder, Messages, PlacedRecords
 from stqsh.sources.live.http_port import HOST, token_of
 from stqsh.sources.live.inserted_records import RecordAppender
 from stqsh.sources.live.line_spool import SPOOL
@@ -31,6 +33,11 @@ _DRAINED_BYTES = 64 << 20
 _RETRY_S, _PATIENCE_S = 1.0, 30.0
 _PLACE = "http"
 _EMPTY = "the post is empty: send one JSON object per line"
+Store: TypeAlias = "Callable[[PlacedRecords], tuple[int, int]]"
+"""What keeps the records of a post: returns how many it keeps, and how many lines are dead letters.
+
+It raises `RefusedError` if the post is rejected, and `OSError` or `HomeError` if records cannot be kept.
+"""
 
 
 class RefusedError(Exception):
@@ -39,6 +46,34 @@ class RefusedError(Exception):
     def __init__(self, status: HTTPStatus, sentence: str) -> None:
         super().__init__(sentence)
         self.status, self.sentence = status, sentence
+
+
+def no_valid_line(line: int, reason: str) -> RefusedError:
+    """Return the rejection of a post without a valid line; its first line that has content is bad."""
+    return RefusedError(HTTPStatus.BAD_REQUEST, f"no line is a valid record; line {line}: {reason}")
+
+
+def check_room(folder: Path) -> None:
+    """Raise `RefusedError` if the disk of a folder is full."""
+    if is_full(folder):
+        raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the disk is full: send it again later")
+
+
+def spooled(folder: Path, stop: threading.Event) -> Store:
+    """Return what appends the records of posts to a stream's spool until it is dropped: `stop` is set then.
+
+    `folder` is the stream's folder.
+    """
+    appender = RecordAppender(folder / SPOOL)
+
+    def store(found: PlacedRecords) -> tuple[int, int]:
+        if stop.is_set():  # a connection may outlive the listener
+            raise RefusedError(HTTPStatus.GONE, "the stream has been dropped")
+        check_room(folder)
+        appender.append(SpoolSegment(found.records, found.dead))
+        return found.records.num_rows, len(found.dead)
+
+    return store
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +87,24 @@ class Post:
 
 
 class HttpIntake:
-    """Writes the posts of one stream into its spool.
+    """Receives the posts of one stream, or query stream.
 
     Args:
         stream: its source is a port.
         folder: the stream's folder in the session's home.
+        store: what keeps the records; it is called from several threads.
     """
 
-    def __init__(self, stream: StreamSpec, folder: Path) -> None:
+    def __init__(self, stream: StreamSpec, folder: Path, store: Store) -> None:
         assert isinstance(stream.source, HttpSourceSpec), f"{stream.name} listens on no port"
         self.port, self._name = stream.source.port, stream.name
         self._spool = folder / SPOOL
         self._decoder = MessageDecoder.of(stream)
-        self._appender = RecordAppender(self._spool)
-        self._stop = threading.Event()
+        self._store = store
         self._expected = f"Bearer {token_of(folder)}".encode()
 
     def listen(self, stop: threading.Event) -> None:
         """Listen until `stop` is set; retry while another program uses the port."""
-        self._stop = stop
         self._spool.mkdir(mode=0o700, parents=True, exist_ok=True)
         while not stop.is_set():
             try:
@@ -96,7 +130,8 @@ class HttpIntake:
         if not hmac.compare_digest(post.authorization.encode("latin-1", "replace"), self._expected):
             raise RefusedError(
                 HTTPStatus.UNAUTHORIZED,
-                "send the token that CREATE printed, in the header Authorization: Bearer TOKEN",
+                "send the token that was printed when the stream was made, in the header"
+                " Authorization: Bearer TOKEN",
             )
         if post.is_chunked or post.length is None:
             raise RefusedError(HTTPStatus.LENGTH_REQUIRED, "send the header Content-Length")
@@ -116,24 +151,18 @@ class HttpIntake:
 
         Raises:
             RefusedError: no line is a record, or the disk is full.
+            OSError, HomeError: the records cannot be kept.
         """
         lines = [line for line in body.split(b"\n") if line.strip()]
         if not lines:
             raise RefusedError(HTTPStatus.BAD_REQUEST, _EMPTY)
-        if self._stop.is_set():  # a connection may outlive the listener
-            raise RefusedError(HTTPStatus.GONE, "the stream has been dropped")
-        if is_full(self._spool):
-            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, "the disk is full: send it again later")
-        found = self._decoder.decode(Messages(_PLACE, _line_numbers(body), lines))  # type: ignore[arg-type]
+        found = self._decoder.decode_placed(Messages(_PLACE, _line_numbers(body), lines))  # type: ignore[arg-type]
         if not found.records.num_rows and not found.dead:  # just a byte-order mark, which is not blank
             raise RefusedError(HTTPStatus.BAD_REQUEST, _EMPTY)
         if not found.records.num_rows:
             first = found.dead[0]
-            raise RefusedError(
-                HTTPStatus.BAD_REQUEST, f"no line is a valid record; line {first.line}: {first.reason}"
-            )
-        self._appender.append(SpoolSegment(found.records, found.dead))
-        return found.records.num_rows, len(found.dead)
+            raise no_valid_line(first.line, first.reason)
+        return self._store(found)
 
 
 def _line_numbers(body: bytes) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -174,9 +203,10 @@ class _Answers(BaseHTTPRequestHandler):
             records, dead = intake.take(body)
         except RefusedError as refused:
             self._refuse(refused)
-        except OSError as error:
+        except (OSError, HomeError) as error:
             log.exception("records that were posted to port %d cannot be kept", intake.port)
-            reason = (error.strerror or str(error)).lower()
+            strerror = error.strerror if isinstance(error, OSError) else None
+            reason = strerror.lower() if strerror else str(error)
             self._refuse(RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, f"cannot keep the records: {reason}"))
         else:
             self._answer(HTTPStatus.OK, {"records": records, "dead_letters": dead})

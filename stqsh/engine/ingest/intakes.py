@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from stqsh.engine.ingest.http_streams import HttpIntake
+from stqsh.engine.ingest.http_streams import HttpIntake, spooled
 from stqsh.sources.live.directory_spool import DirectoryTaker
 from stqsh.sources.live.line_spool import SPOOL, SpoolWriter
 from stqsh.sources.live.protocol import write_problem
@@ -46,7 +46,8 @@ class Intakes:
         if isinstance(source, SocketSourceSpec):
             return lambda: receive_lines(source.address, spool, stop)
         if isinstance(source, HttpSourceSpec):
-            intake = HttpIntake(stream.spec, self._home.stream(stream.id))
+            folder = self._home.stream(stream.id)
+            intake = HttpIntake(stream.spec, folder, spooled(folder, stop))
             return lambda: intake.listen(stop)
         if isinstance(source, DirectorySourceSpec):
             return lambda: self._take_files(stream, stop)

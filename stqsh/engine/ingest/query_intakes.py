@@ -1,7 +1,8 @@
-"""Query intakes: a thread for each query stream FROM KAFKA turns its messages into queries.
+"""Query intakes: a thread for each query stream turns the messages of its topics, or its posts, into queries.
 
-The position of the source is in control.db, where it changes together with the queries
-(`stqsh.sources.query_rows`). So an intake that is killed continues after the last message that counts.
+The position in Kafka is in control.db, where it changes together with the queries
+(`stqsh.sources.query_rows`). So an intake that is killed continues after the last message that counts. A post
+is answered after its rows have been applied.
 """
 
 from __future__ import annotations
@@ -9,15 +10,18 @@ from __future__ import annotations
 import logging
 import shutil
 import threading
+from collections.abc import Callable
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from stqsh.engine.ingest.http_streams import HttpIntake, RefusedError, Store, check_room, no_valid_line
 from stqsh.engine.planning.live_inputs import TruncationWatch, why_waiting
-from stqsh.errors import StqshError
-from stqsh.sources.live.decoding import MessageDecoder
+from stqsh.errors import HomeError, StqshError
+from stqsh.sources.live.decoding import MessageDecoder, PlacedRecords
 from stqsh.sources.live.kafka_client import client_settings
 from stqsh.sources.live.line_spool import SPOOL
 from stqsh.sources.live.protocol import (
@@ -30,8 +34,8 @@ from stqsh.sources.live.protocol import (
     write_problem,
 )
 from stqsh.sources.live.registry import open_source
-from stqsh.sources.query_rows import OtherPositionError, SourceRows, apply_rows, schema_of
-from stqsh.spec.stream import KafkaSourceSpec
+from stqsh.sources.query_rows import BadRowError, OtherPositionError, SourceRows, apply_rows, schema_of
+from stqsh.spec.stream import HttpSourceSpec, KafkaSourceSpec
 from stqsh.storage.control_log import ControlDb, get_meta
 from stqsh.storage.home import SessionHome
 from stqsh.storage.queries.query_streams import QueryStreamRow, live_query_streams, query_stream_by_id
@@ -80,10 +84,17 @@ class QueryIntakes:
             shutil.rmtree(self._home.stream(id_), ignore_errors=True)
         for id_ in live.keys() - self._intakes.keys():
             stop = threading.Event()
-            intake = KafkaIntake(self._home, self._control, live[id_])
-            thread = threading.Thread(target=intake.follow, args=(stop,), name=live[id_].name, daemon=True)
+            work = self._work(live[id_])
+            thread = threading.Thread(target=work, args=(stop,), name=live[id_].name, daemon=True)
             self._intakes[id_] = thread, stop
             thread.start()
+
+    def _work(self, stream: QueryStreamRow) -> Callable[[threading.Event], None]:
+        """Return the function that the thread of a query stream runs until an event is set."""
+        if isinstance(stream.spec.rows.source, HttpSourceSpec):
+            store = applied(self._home, self._control, stream)
+            return HttpIntake(stream.spec.rows, self._home.stream(stream.id), store).listen
+        return KafkaIntake(self._home, self._control, stream).follow
 
     def _run(self) -> None:
         while not self._stopped.wait(_LOOK_S):
@@ -94,7 +105,28 @@ class QueryIntakes:
 
 
 def _is_read(stream: QueryStreamRow) -> bool:
-    return isinstance(stream.spec.rows.source, KafkaSourceSpec)
+    return isinstance(stream.spec.rows.source, KafkaSourceSpec | HttpSourceSpec)
+
+
+def applied(home: SessionHome, control: ControlDb, stream: QueryStreamRow) -> Store:
+    """Return what applies the rows of posts to a query stream, one post after the other."""
+    turn = threading.Lock()
+
+    def store(found: PlacedRecords) -> tuple[int, int]:
+        check_room(home.path)
+        rows = SourceRows(found.records, "http", found.places, found.dead)
+        try:
+            with turn:
+                done = apply_rows(control, home, stream, rows, valid="one")
+        except BadRowError as bad:
+            raise no_valid_line(bad.line, bad.reason) from bad
+        except HomeError:
+            raise
+        except StqshError as gone:
+            raise RefusedError(HTTPStatus.GONE, gone.message) from gone
+        return found.records.num_rows - len(done.dead), len(found.dead) + len(done.dead)
+
+    return store
 
 
 class KafkaIntake:

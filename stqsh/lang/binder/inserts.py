@@ -53,7 +53,8 @@ def insert(statement: Insert, catalogue: CatalogueView) -> BoundInsert:
     """
     queries = catalogue.query_stream(statement.stream.text)
     stream = stream_named(statement.stream, catalogue) if queries is None else queries.rows
-    if not isinstance(stream.source, InsertsSourceSpec):
+    takes = isinstance(stream.source, InsertsSourceSpec) if queries is None else queries.takes_inserts
+    if not takes:
         makes = "CREATE MOVING STREAM …" if queries is None else f"REGISTER QUERIES {stream.name}"
         raise BindError(
             f"{'stream' if queries is None else 'query stream'} {stream.name} does not take INSERT INTO",

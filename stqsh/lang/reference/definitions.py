@@ -143,7 +143,7 @@ INSERTS = (
     ReferenceEntry(
         "INSERT INTO",
         "INSERT INTO stream [(column, …)] VALUES (value, …), …",
-        "Put records into a stream FROM INSERTS, all of a statement or none.",
+        "Put records into a stream FROM INSERTS, or rows into a query stream, all of a statement or none.",
         "INSERT INTO buses VALUES ('12', 10.03, 50.015, NOW), ('7', NULL, NULL, NOW - 5 s)",
         "A small file for each statement, until a batch has taken its records. Many records go faster"
         " together, or with stqsh feed.",

@@ -29,7 +29,7 @@ CONTINUOUS = (
     ),
     ReferenceEntry(
         "REGISTER QUERIES",
-        """REGISTER QUERIES FROM FILE 'glob' [FORMAT format] | name FROM INSERTS
+        """REGISTER QUERIES FROM FILE 'glob' [FORMAT format] | name FROM INSERTS | name FROM HTTP PORT n
   | name FROM KAFKA 'host:port' TOPIC 'topic', … [FROM EARLIEST | LATEST] [KEY column]
   [SINCE NOW] [FOR duration] [WITH (…)] AS
   SELECT list FROM stream [, table] [WHERE … :column …] [INSIDE … | NEAREST :column TO :column]""",

@@ -1,4 +1,4 @@
-"""The port of a stream FROM HTTP: whether it is free, and the token that clients need to post records.
+"""The port of a stream or query stream FROM HTTP: whether it is free, and the token that posts need.
 
 The token is stored only in a file of the stream's folder that only the session's user can read; it is neither
 in the control log nor in DUMP. It stays the same for the life of the stream.
@@ -16,8 +16,7 @@ from stqsh.lang.errors import BindError
 from stqsh.spec.stream import HttpSourceSpec
 from stqsh.storage.catalogue import live_streams
 from stqsh.storage.control_log import ControlDb
-from stqsh.storage.home import SessionHome
-from stqsh.storage.rows import StreamRow
+from stqsh.storage.queries.query_streams import live_query_streams
 
 HOST = "127.0.0.1"
 """The address on which HTTP streams listen."""
@@ -36,11 +35,12 @@ def token_of(folder: Path) -> str:
 
 def check_port(db: ControlDb, source: HttpSource) -> None:
     """Raise `BindError` if another stream or program uses the port."""
-    for stream in live_streams(db):
-        if isinstance(stream.spec.source, HttpSourceSpec) and stream.spec.source.port == source.port:
-            raise BindError(
-                f"port {source.port} is that of stream {stream.name}", source.span, hint="choose another port"
-            )
+    used = [(f"stream {stream.name}", stream.spec.source) for stream in live_streams(db)]
+    used += ((f"query stream {stream.name}", stream.spec.rows.source) for stream in live_query_streams(db))
+    for name, other in used:
+        if isinstance(other, HttpSourceSpec) and other.port == source.port:
+            hint = "choose another port"
+            raise BindError(f"port {source.port} is that of {name}", source.span, hint=hint)
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -53,9 +53,9 @@ def check_port(db: ControlDb, source: HttpSource) -> None:
             ) from error
 
 
-def posting_notes(home: SessionHome, stream: StreamRow, source: HttpSourceSpec) -> list[str]:
-    """Return notes on where to post records, and the token, which is not shown again."""
+def posting_notes(folder: Path, source: HttpSourceSpec) -> list[str]:
+    """Return where to post to the stream with this folder, and its token, which is not shown again."""
     return [
         f"POST JSON lines to http://{HOST}:{source.port}/",
-        f"with the header Authorization: Bearer {token_of(home.stream(stream.id))}",
+        f"with the header Authorization: Bearer {token_of(folder)}",
     ]
