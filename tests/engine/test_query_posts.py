@@ -42,7 +42,7 @@ home, dice = SessionHome(Path(sys.argv[1])), random.Random(int(sys.argv[2]))
 note, apply = query_rows.note_applied, query_intakes.apply_rows
 
 def die_sometimes():
-    if dice.random() < 0.15:
+    if dice.random() < 0.25:
         os.kill(os.getpid(), signal.SIGKILL)
 
 def before_commit(*given, **named):
@@ -199,7 +199,7 @@ def test_what_is_posted_until_it_is_answered_counts_once_whatever_is_killed(tmp_
     dice = random.Random(5)
     rows = [
         row(f"q{dice.randrange(8)}", dice.choice(["free", "busy"]), _drop=dice.random() < 0.2)
-        for _ in range(24)
+        for _ in range(12)
     ]
     with session_without_engine(tmp_path / "killed") as killed, session_without_engine(tmp_path) as calm:
         watched, undisturbed = Watched(killed), Watched(calm)
