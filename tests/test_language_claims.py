@@ -12,7 +12,6 @@ from support.local import local_session
 from support.running import run_script
 
 from stqsh.client.results import Answer, Message
-from stqsh.lang.errors import NotSupportedError
 
 Play = Callable[..., list[dict[str, Any]]]
 
@@ -97,11 +96,15 @@ def test_infinities_that_a_row_computes_are_ordered_as_null_in_every_answer(
     assert {line["row"]["oid"] for line in lines if "statement" in line} == held
 
 
-def test_changes_of_what_depends_on_now_do_not_dwell_for_neighbours(play: Play) -> None:
-    select = "SELECT ts > NOW - 2 s FROM t NEAREST 2 TO (0, 0)"
-    query = f"REGISTER QUERY q WITH (changes => true, dwell => 1 s) AS {select};"
-    with pytest.raises(NotSupportedError, match="changes of what depends on NOW, of the nearest"):
-        play("a,0,0,p,1", query)
+def test_rows_of_neighbours_that_change_as_time_passes_dwell(play: Play) -> None:
+    select = "SELECT oid, ts > NOW - 2 s AS fresh FROM t NEAREST 1 TO (0, 0)"
+    query = f"REGISTER QUERY q WITH (changes => true, dwell => 1 s) AS {select}; RUN;"
+    lines = play("a,0,0,p,1 b,9,9,p,1 b,9,9,p,1 b,9,9,p,1", query)
+    assert [(line["step"], line["op"], line["row"]["fresh"], line.get("why")) for line in lines] == [
+        (2, "+", True, None),
+        (3, "-", True, "changed"),
+        (3, "+", False, None),
+    ]
 
 
 def test_what_is_never_kept_does_not_change(play: Play) -> None:

@@ -282,7 +282,8 @@ def test_archives_from_before_they_were_listed_are_read(ended: tuple[Session, li
     session, _, folder = ended
     control = session.link.db
     with control.transaction() as connection:
-        connection.execute("DROP TABLE archive_files")
+        for table in ("archive_files", "query_streams", "streamed"):
+            connection.execute(f"DROP TABLE {table}")
         connection.execute("PRAGMA user_version = 12")
     ControlDb(control.path.parent).close()
     found = control.query("SELECT sum(events), max(is_counted) FROM archive_files")

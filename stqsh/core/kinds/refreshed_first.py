@@ -47,7 +47,7 @@ from stqsh.core.kinds.nearest_first import NearestFirstKind, PlaceLookup
 from stqsh.core.kinds.ranges import RangeKind
 from stqsh.core.matching.keyword_queries import add_keywords, follow_keywords
 from stqsh.core.matching.query_conditions import QueryConditions
-from stqsh.core.matching.query_context import context_of
+from stqsh.core.matching.query_context import QueryContext, context_of
 from stqsh.core.matching.query_regions import QueryRegions
 from stqsh.core.matching.row_changes import RowChanges
 from stqsh.core.nearest.candidate_changes import CandidateChanges, no_longer_candidates, sent_before_pause
@@ -254,23 +254,32 @@ class RefreshedFirstLogic(_RefreshedLogic):
         is_member = np.isin(codes, come) | ~np.isin(codes, turned)
         is_member[len(new) :] = np.isin(codes[len(new) :], come)
         context = replace(self._regions.context(staying=True), batch=replace(batch, objects=objects))
-        chosen: Any = pa.array(offered.place)
-        far = context.distances(offered.query, offered.version, offered.step)
-        shows = self.queries.shows_distance[offered.query] > 0
-        places = with_distances(ranks.places.take(chosen), far, shows)
+        offered, places = self._placed(context, offered, ranks.places)
         offers = FirstOffers(
             context,
             self._changes,
             self.partials,
             lambda query, versions, steps: objects.are_too_old(versions, windows_us[query], steps),
         )
-        offered = offered._replace(place=np.arange(len(chosen)))
         offers.offer(SteppedChanges(offered, places, objs, is_member))
         order = np.lexsort((found.op, found.step, obj, found.query))
         query, order_obj = found.query[order], obj[order]
         is_last = np.ones(len(order), np.bool_)
         is_last[:-1] = (query[1:] != query[:-1]) | (order_obj[1:] != order_obj[:-1])
         return after.where(order[is_last & (found.op[order] > 0)])
+
+    def _placed(
+        self, context: QueryContext, found: FirstMembers, places: pa.BinaryArray
+    ) -> tuple[FirstMembers, pa.BinaryArray]:
+        """Return members and the places of those that enter, with the distances that queries show."""
+        entering = np.flatnonzero(found.op > 0)
+        entered = found.where(entering)
+        chosen: Any = pa.array(entered.place)
+        far = context.distances(entered.query, entered.version, entered.step)
+        shows = self.queries.shows_distance[entered.query] > 0
+        place = np.zeros(len(found.op), np.int64)
+        place[entering] = np.arange(len(entering))
+        return found._replace(place=place), with_distances(places.take(chosen), far, shows)
 
     def _offer_changes(self, before: Sent, due: DueQueries, windows_us: Array) -> Sent:
         step, objects = due.refresh.step, ObjectsAsOf(self.batch.objects, due)
