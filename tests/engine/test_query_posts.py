@@ -31,34 +31,36 @@ CREATE = """CREATE MOVING STREAM taxis (oid STRING, lon DOUBLE, lat DOUBLE, ts T
 REGISTER QUERIES watch FROM HTTP PORT {port}
   AS SELECT oid FROM taxis WHERE status = :s INSIDE CIRCLE(:x, 2, 100);"""
 PROCESS = """
-import os, random, signal, sys, time
+import os, signal, sys, time
+from itertools import count
 from pathlib import Path
 from stqsh.engine.ingest import query_intakes
 from stqsh.sources import query_rows
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
 
-home, dice = SessionHome(Path(sys.argv[1])), random.Random(int(sys.argv[2]))
+home, times, last = SessionHome(Path(sys.argv[1])), count(1), int(sys.argv[2])
 note, apply = query_rows.note_applied, query_intakes.apply_rows
 
-def die_sometimes():
-    if dice.random() < 0.25:
+def die_at_last():
+    if next(times) == last:
         os.kill(os.getpid(), signal.SIGKILL)
 
 def before_commit(*given, **named):
     note(*given, **named)
-    die_sometimes()
+    die_at_last()
 
 def after_commit(*given, **named):
     done = apply(*given, **named)
-    die_sometimes()
+    die_at_last()
     return done
 
 query_rows.note_applied, query_intakes.apply_rows = before_commit, after_commit
 query_intakes.QueryIntakes(home, ControlDb(home.path)).start()
 time.sleep(600)
 """
-"""Applies posts, and kills itself now and then before and after commits."""
+"""Applies posts, and kills itself: 1 is before the first commit, 2 after it, 3 before the second, …."""
+DEATHS = (1, 4, 3, 0)
 
 
 def row(name: str, s: str | None = "free", x: float = 0.0, **more: bool) -> bytes:
@@ -203,14 +205,13 @@ def test_what_is_posted_until_it_is_answered_counts_once_whatever_is_killed(tmp_
     ]
     with session_without_engine(tmp_path / "killed") as killed, session_without_engine(tmp_path) as calm:
         watched, undisturbed = Watched(killed), Watched(calm)
-        deaths, process = 0, None
+        deaths, process = iter(DEATHS), None
         for line in rows:
             status = 0
             while status != 200:
                 if process is None or process.poll() is not None:
-                    command = [sys.executable, "-c", PROCESS, str(killed.home.path), str(deaths)]
+                    command = [sys.executable, "-c", PROCESS, str(killed.home.path), str(next(deaths))]
                     process = subprocess.Popen(command)
-                    deaths += 1
                 try:
                     status, _ = watched.post(line)
                 except (OSError, HTTPException):
@@ -222,5 +223,5 @@ def test_what_is_posted_until_it_is_answered_counts_once_whatever_is_killed(tmp_
         with intakes(calm):
             for line in rows:
                 assert undisturbed.post(line)[0] == 200
-        assert deaths > 2
+        assert next(deaths, None) is None
         assert commands(read_log(killed.link.db)) == commands(read_log(calm.link.db))
