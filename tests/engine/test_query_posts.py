@@ -196,7 +196,7 @@ def test_a_taken_port_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_what_is_posted_until_it_is_answered_counts_once_whatever_is_killed(tmp_path: Path) -> None:
     dice = random.Random(5)
     rows = [
