@@ -108,7 +108,7 @@ def has_the_oracles_updates_and_stale_records(routed: Routed) -> None:
     assert routed.engine.stats["stale"] == stale
 
 
-@share(6)
+@share(12)
 @pytest.mark.parametrize("features", EVENTS.values(), ids=EVENTS)
 @given(st.data(), changing)
 def test_changes_of_the_routing_change_no_update(
@@ -118,7 +118,7 @@ def test_changes_of_the_routing_change_no_update(
         has_the_oracles_updates_and_stale_records(routed)
 
 
-@share(6)
+@share(12)
 @pytest.mark.parametrize("features", EVENTS.values(), ids=EVENTS)
 @given(st.data(), changing)
 def test_changes_of_the_routing_and_of_regions_change_no_update(
@@ -129,7 +129,7 @@ def test_changes_of_the_routing_and_of_regions_change_no_update(
         has_the_oracles_updates_and_stale_records(routed)
 
 
-@share(6)
+@share(12)
 @pytest.mark.usefixtures("summaries")
 @given(st.data(), changing)
 def test_records_that_queries_with_other_regions_have_no_use_for_change_no_update(
@@ -141,7 +141,7 @@ def test_records_that_queries_with_other_regions_have_no_use_for_change_no_updat
         has_the_oracles_updates_and_stale_records(routed)
 
 
-@share(6)
+@share(12)
 @pytest.mark.usefixtures("summaries")
 @pytest.mark.parametrize("features", PUBLISHED.values(), ids=PUBLISHED)
 @given(st.data(), changing)
@@ -152,7 +152,7 @@ def test_records_that_no_query_has_use_for_change_no_update(
         has_the_oracles_updates_and_stale_records(routed)
 
 
-@share(6)
+@share(12)
 @pytest.mark.parametrize("features", SPLIT.values(), ids=SPLIT)
 @given(st.data(), splitting)
 def test_splits_by_texts_change_no_update(
@@ -162,7 +162,7 @@ def test_splits_by_texts_change_no_update(
         has_the_oracles_updates_and_stale_records(routed)
 
 
-@share(6)
+@share(12)
 @pytest.mark.usefixtures("summaries")
 @given(st.data(), splitting)
 def test_splits_by_texts_of_records_that_are_sifted_change_no_update(
@@ -173,7 +173,7 @@ def test_splits_by_texts_of_records_that_are_sifted_change_no_update(
         has_the_oracles_updates_and_stale_records(routed)
 
 
-@share(6)
+@share(12)
 @pytest.mark.parametrize("features", SPLIT.values(), ids=SPLIT)
 @given(st.data(), splitting)
 def test_splits_by_texts_change_no_group(
@@ -183,7 +183,7 @@ def test_splits_by_texts_change_no_group(
         assert read_groups(routed.engine, routed.sent) == run_groups(routed.counted)
 
 
-@share(6)
+@share(12)
 @pytest.mark.usefixtures("eager_forgetting")
 @pytest.mark.parametrize("features", MOVING.values(), ids=MOVING)
 @given(st.data(), changing)
@@ -194,7 +194,7 @@ def test_objects_that_cross_change_no_update(
         has_the_oracles_updates(routed)
 
 
-@share(6)
+@share(12)
 @pytest.mark.parametrize("features", MOVING.values(), ids=MOVING)
 @given(st.data(), changing)
 def test_objects_that_cross_as_regions_change_change_no_update(
@@ -205,7 +205,7 @@ def test_objects_that_cross_as_regions_change_change_no_update(
         has_the_oracles_updates(routed)
 
 
-@share(6)
+@share(12)
 @pytest.mark.parametrize("features", MOVING.values(), ids=MOVING)
 @given(st.data(), early)
 def test_what_is_remembered_of_objects_that_cross_changes_no_update(
@@ -215,7 +215,7 @@ def test_what_is_remembered_of_objects_that_cross_changes_no_update(
         has_the_oracles_updates(routed)
 
 
-@share(6)
+@share(12)
 @pytest.mark.parametrize("features", EVENTS.values(), ids=EVENTS)
 @given(st.data(), changing)
 def test_changes_of_the_routing_change_no_group_of_events(
@@ -225,7 +225,7 @@ def test_changes_of_the_routing_change_no_group_of_events(
         assert read_groups(routed.engine, routed.sent) == run_groups(routed.counted)
 
 
-@share(6)
+@share(12)
 @pytest.mark.parametrize("features", MOVING.values(), ids=MOVING)
 @given(st.data(), changing)
 def test_objects_that_cross_change_no_group(
@@ -248,7 +248,7 @@ REFRESHED = {
 }
 
 
-@share(6)
+@share(12)
 @pytest.mark.parametrize("drawn", REFRESHED.values(), ids=REFRESHED)
 @given(st.data(), changing)
 def test_changes_of_the_routing_change_no_refresh(
@@ -259,7 +259,7 @@ def test_changes_of_the_routing_change_no_refresh(
         assert read_groups(routed.engine, case) == run_refreshes(case)
 
 
-@share(6)
+@share(12)
 @pytest.mark.usefixtures("eager_forgetting")
 @pytest.mark.parametrize("features", MOVING.values(), ids=MOVING)
 @given(st.data(), changing)
@@ -270,7 +270,7 @@ def test_objects_that_cross_between_refreshes_change_no_row(
         has_the_oracles_updates(routed)
 
 
-@share(6)
+@share(12)
 @pytest.mark.parametrize("features", EVENTS.values(), ids=EVENTS)
 @given(st.data(), changing)
 def test_changes_of_the_routing_change_no_row_at_refreshes(
