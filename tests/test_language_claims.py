@@ -107,6 +107,11 @@ def test_rows_of_neighbours_that_change_as_time_passes_dwell(play: Play) -> None
     ]
 
 
+def test_a_group_is_a_column_before_it_is_an_alias(play: Play) -> None:
+    lines = play("a,0,0,p,1 b,0,0,p,2 c,0,0,q,1", "RUN; SELECT DISTINCT v AS s FROM t GROUP BY s, v;")
+    assert [line["row"] for line in lines] == [{"s": 1.0}, {"s": 2.0}]
+
+
 def test_what_is_never_kept_does_not_change(play: Play) -> None:
     definition = STREAM.replace("MOVING", "EVENT").replace("PLANAR", "PLANAR KEEP NONE")
     script = "REGISTER QUERY q WITH (changes => true) AS SELECT oid, ts > NOW - 2 s AS fresh FROM t; RUN;"

@@ -97,9 +97,13 @@ class QueryIntakes:
         return KafkaIntake(self._home, self._control, stream).follow
 
     def _run(self) -> None:
+        seen = -1
         while not self._stopped.wait(_LOOK_S):
             try:
-                self.look()
+                version = self._control.version()  # cheaper to read than the query streams
+                if version != seen:
+                    self.look()
+                    seen = version
             except Exception:
                 log.exception("the query streams are not watched for a moment")
 
@@ -142,7 +146,7 @@ class KafkaIntake:
         self._decoder = MessageDecoder.of(stream.spec.rows)
         self._truncation = TruncationWatch()
         self._reader: KafkaReader | None = None
-        self._told: str | None = None
+        self._reported: str | None = None
 
     def follow(self, stop: threading.Event) -> None:
         """Apply messages as they arrive until `stop` is set; after a failure, try again."""
@@ -154,11 +158,11 @@ class KafkaIntake:
                 except OtherPositionError:
                     continue
                 except StqshError as problem:
-                    self._tell(f"the query stream waits: {problem.message}")
+                    self._report(f"the query stream waits: {problem.message}")
                     stop.wait(_FAILED_S)
                 except Exception as error:
                     log.exception("the rows of query stream %s cannot be applied", self._name)
-                    self._tell(f"rows cannot be applied: {error}; it is tried again")
+                    self._report(f"rows cannot be applied: {error}; it is tried again")
                     stop.wait(_FAILED_S)
         finally:
             source.close()
@@ -171,7 +175,7 @@ class KafkaIntake:
         state = source.state()
         position = with_new_parts(stream.position, state) if stream.position else source.begin()
         if not position:
-            self._tell(state.message)
+            self._report(state.message)
             return
         skips = session_settings(self._control).text("sources.gone") == "skip"
         if skips:
@@ -179,7 +183,7 @@ class KafkaIntake:
         if position != stream.position:  # where it begins, too, is part of what a kill must not change
             stream = self._apply(stream, self._nothing(), position)
         waits = why_waiting(state, position, self._truncation.find(self._id, position, state))
-        self._tell(waits or state.message)
+        self._report(waits or state.message)
         if not waits:
             for part in ranges(position, advance(position, state, _ROOM)):
                 stream = self._read(stream, part, skips=skips)
@@ -206,9 +210,9 @@ class KafkaIntake:
         empty = pa.RecordBatch.from_pylist([], schema_of(self._spec).schema)
         return SourceRows(empty, "", np.zeros(0, np.int64), [])
 
-    def _tell(self, problem: str) -> None:
+    def _report(self, problem: str) -> None:
         """Record why the query stream waits; "" if it does not."""
-        if problem != self._told:
+        if problem != self._reported:
             (self._folder / SPOOL).mkdir(mode=0o700, parents=True, exist_ok=True)
             write_problem(self._folder / SPOOL, problem)
-            self._told = problem
+            self._reported = problem

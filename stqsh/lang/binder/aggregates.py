@@ -14,6 +14,7 @@ from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.binder.measures import bound_measure
 from stqsh.lang.binder.scope import Scope, TypedExpression
 from stqsh.lang.binder.selects import Outputs, ordering, place_in_list, select_list
+from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, NotSupportedError
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.spec.aggregate import (
@@ -101,7 +102,7 @@ def is_aggregated(select: Select) -> bool:
     return bool(select.group_by) or select.having is not None or any(map(_has_aggregate, shown))
 
 
-def without_distinct(select: Select) -> Select:
+def without_distinct(select: Select, catalogue: CatalogueView) -> Select:
     """Rewrite a SELECT DISTINCT as the equivalent query over groups; return other queries unchanged.
 
     Groups that are not shown only repeat rows of the others, so they are left out if all that is shown is
@@ -116,12 +117,15 @@ def without_distinct(select: Select) -> Select:
     plain = replace(select, distinct=False)
     if select.group_by:
         listed = [item.expression for item in select.items]
-        listed += [Column(item.alias) for item in select.items if item.alias is not None]
+        listed += [Column(name) for item in select.items if (name := _group_name(item, select, catalogue))]
         hidden = [one for one in select.group_by if one not in listed and not isinstance(one, Literal)]
         if not hidden:
             return plain
         kept = tuple(one for one in select.group_by if one not in hidden)
-        shows_groups = all(_is_group(item, place, kept) for place, item in enumerate(select.items, 1))
+        shows_groups = all(
+            _is_group(item, place, kept) or Column(_group_name(item, select, catalogue)) in kept
+            for place, item in enumerate(select.items, 1)
+        )
         if not kept or not shows_groups or select.having is not None:
             raise NotSupportedError("SELECT DISTINCT of values of more groups than it shows", hidden[0].span)
         return replace(plain, group_by=kept)
@@ -132,11 +136,17 @@ def without_distinct(select: Select) -> Select:
     return replace(plain, group_by=tuple(one for one in shown if not isinstance(one, constants)))
 
 
+def _group_name(item: SelectItem, select: Select, catalogue: CatalogueView) -> str:
+    """Return the alias by which GROUP BY may name a select item, "" for none: a column comes first."""
+    sources = [catalogue.stream(one.name) or catalogue.table(one.name) for one in select.relations]
+    is_column = any(source is not None and item.alias in source.types for source in sources)
+    return "" if is_column or item.alias is None else item.alias
+
+
 def _is_group(item: SelectItem, place: int, groups: tuple[Expression, ...]) -> bool:
     """Return whether the item of a select list, the first of which has place 1, is a group or a constant."""
     by_place = any(isinstance(one, Literal) and one.value == place for one in groups)
-    by_name = item.alias is not None and Column(item.alias) in groups
-    return by_place or by_name or item.expression in groups or isinstance(item.expression, Literal)
+    return by_place or item.expression in groups or isinstance(item.expression, Literal)
 
 
 def aggregated(select: Select, records: Scope, over_nearest: bool) -> AggregateSpec:

@@ -185,7 +185,7 @@ def _timed(spec: QuerySpec, place: Span) -> QuerySpec:
     if spec.kind == NEAREST_FIRST.name and spec.first is not None:
         spec = _refreshed(spec, spec.first)
     if spec.kind not in _BY_TIME or spec.first is None:
-        raise NotSupportedError("changes of what depends on NOW, of the nearest neighbours", place)
+        raise NotSupportedError(f"changes of what depends on NOW, of a {spec.kind} query", place)
     timed = tuple(one.value for one in spec.select if has_node(one.value, NowExpr))
     return replace(spec, first=replace(spec.first, each_step=True, timed=timed))
 
@@ -212,7 +212,7 @@ def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
     select = expanded(select, catalogue)
     if not select.relations:
         raise BindError("a continuous query needs a FROM", select.items[0].span, expected=("FROM a stream",))
-    query, select = _query(select, catalogue), without_distinct(select)
+    query, select = _query(select, catalogue), without_distinct(select, catalogue)
     if query.scope.stream.keeps_none:
         _check_forgotten(select, query.spec)
     if is_aggregated(select):
@@ -367,7 +367,7 @@ def _check_places(spec: SnapshotSpec, select: Select, catalogue: CatalogueView) 
 
 
 def _snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
-    query, select = _query(select, catalogue), without_distinct(select)
+    query, select = _query(select, catalogue), without_distinct(select, catalogue)
     bound = query.spec
     if query.scope.stream.keeps_none:
         raise BindError(

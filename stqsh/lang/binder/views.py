@@ -44,13 +44,13 @@ def create_view(statement: CreateView, catalogue: CatalogueView) -> ViewSpec:
     if not select.relations:
         raise BindError("a view needs a FROM", select.items[0].span, expected=("FROM a stream",))
     over = expanded(select, catalogue)
-    _columns(without_distinct(over), catalogue)
+    _columns(without_distinct(over, catalogue), catalogue)
     return ViewSpec(statement.name.text, to_sql(replace(select, format=None)))
 
 
 def view_columns(view: ViewSpec, catalogue: CatalogueView) -> tuple[str, ...]:
     """Return the names of a view's columns."""
-    return tuple(_columns(without_distinct(expanded(_select_of(view.text), catalogue)), catalogue))
+    return tuple(_columns(without_distinct(expanded(_select_of(view.text), catalogue), catalogue), catalogue))
 
 
 def expanded(select: Select, catalogue: CatalogueView) -> Select:
@@ -68,7 +68,7 @@ def expanded(select: Select, catalogue: CatalogueView) -> Select:
     [relation] = views
     view = _view(relation, catalogue)
     assert view is not None, "it is one of the views"
-    inner = without_distinct(expanded(_select_of(view.text), catalogue))
+    inner = without_distinct(expanded(_select_of(view.text), catalogue), catalogue)
     return _Substitution(relation, inner, _columns(inner, catalogue)).applied(select)
 
 

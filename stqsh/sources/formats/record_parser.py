@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -11,12 +11,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.arrays import Mask
+from stqsh.core.conditions.evaluation import compute
+from stqsh.core.conditions.resolver import Located, Resolver
+from stqsh.core.conditions.user_functions import by_row
 from stqsh.core.state.interner import SeenKeys
+from stqsh.core.state.slot_state import SlotState
 from stqsh.sources.dead_letters import DeadLetter
 from stqsh.sources.formats.casting import cast_numbers, without_infinite
-from stqsh.sources.formats.derived_values import compute_column
 from stqsh.sources.formats.pyarrow_typing import Array, pc
 from stqsh.sources.formats.record_schema import RecordSchema
+from stqsh.spec.expression import Expr
 
 #: The number of characters of a bad row that are kept, so that the row can be corrected and fed again.
 TEXT_LIMIT = 4000
@@ -179,7 +183,7 @@ def _typed(raw: dict[str, Array], layout: RecordSchema) -> tuple[list[Array], li
         if name in raw:
             values = raw[name]
         else:
-            values, failed = compute_column(derived[name], types[name], found, layout)
+            values, failed = _compute_column(derived[name], types[name], found, layout)
             if failed:
                 checks.append(_failures(name, failed, len(values)))
         cast = cast_numbers(values, types[name], layout.times)
@@ -187,6 +191,26 @@ def _typed(raw: dict[str, Array], layout: RecordSchema) -> tuple[list[Array], li
         if cast.bad is not None:
             checks.append(_type_check(name, types[name], values, cast.bad, layout))
     return [found[name] for name in layout.names], checks
+
+
+def _compute_column(
+    value: Expr, kind: str, columns: Mapping[str, Array], location: Located
+) -> tuple[Array, dict[int, str]]:
+    """Return the values of a derived column, (n,), and why functions failed for rows that have none.
+
+    A value depends on its own row only, so it is the same however records are divided into blocks.
+
+    Args:
+        value: the bound expression; it reads neither NOW nor tables nor named regions.
+        kind: the type of the column.
+        columns: the columns before it, in their types, (n,) each, at least one.
+        location: which of them are the location.
+    """
+    with by_row() as failed:
+        found = compute(value, columns, 0, Resolver(SlotState.fresh(0), location))
+    if kind == "TIMESTAMP":
+        found = found.view(pa.timestamp("us", tz="UTC"))  # expressions compute with µs
+    return found, {row: why for row, why in failed.items() if not found[row].is_valid}
 
 
 def _failures(name: str, failed: dict[int, str], rows: int) -> RowCheck:
