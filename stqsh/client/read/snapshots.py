@@ -81,9 +81,11 @@ class SnapshotReader:
     `direct` is whether the published state may be read; a test and a measurement of the log turn it off.
     """
 
-    def __init__(self, link: Connection, profile: Profile | None = None, *, direct: bool = True) -> None:
-        self._link, self._profile, self.direct = link, profile, direct
-        self._states = SlotStates(link)
+    def __init__(
+        self, connection: Connection, profile: Profile | None = None, *, direct: bool = True
+    ) -> None:
+        self._link, self._profile, self.direct = connection, profile, direct
+        self._states = SlotStates(connection)
         self._asked: AskedSlots | None = None
         self._bound: dict[str, tuple[tuple[int, str | None, str | None], SnapshotSpec, StreamSpec]] = {}
         self._kept: SnapshotCache | None = None
