@@ -30,7 +30,7 @@ MAX_RECORDS = 60
 
 @dataclass
 class BoundedConnection(LocalConnection):
-    """A connection that does not wait for ever: an engine in this process that has done nothing will do nothing."""
+    """A connection that does not wait for ever, because an idle engine in this process stays idle."""
 
     _idle: int = 0
     _last: int = -1
