@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from stqsh.client.read.asked_slots import AskedCount, AskedSlots
     from stqsh.client.read.past import ArchiveUse, SlotsOfPast
     from stqsh.core.snapshots.analysis import OperatorRun
+    from stqsh.core.snapshots.cache.event_views import Usage
+    from stqsh.core.snapshots.cache.snapshot_cache import SnapshotCache
     from stqsh.core.state.slot_state import SlotState
-    from stqsh.core.views.event_views import Usage
-    from stqsh.core.views.snapshot_cache import SnapshotCache
     from stqsh.lang.ast.statements import Select
 
     T = TypeVar("T")
@@ -161,7 +161,7 @@ class SnapshotReader:
 
         Its size is limited by `cache.views` and `cache.objects`.
         """
-        from stqsh.core.views.snapshot_cache import SnapshotCache
+        from stqsh.core.snapshots.cache.snapshot_cache import SnapshotCache
 
         settings = session_settings(self._link.db, self._profile)
         texts = (str(settings[name].value) for name in ("cache.views", "cache.objects"))

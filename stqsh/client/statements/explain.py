@@ -31,7 +31,7 @@ from stqsh.storage.catalogue import query_by_id
 
 if TYPE_CHECKING:
     from stqsh.core.contract.query_kind import KindExplanation
-    from stqsh.core.views.event_views import Usage
+    from stqsh.core.snapshots.cache.event_views import Usage
 
 Item = tuple[str, Any]
 _OPERATOR_COLUMNS = ("operator", "rows in", "rows out", "ms", "rows/s")
