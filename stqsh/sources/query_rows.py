@@ -27,9 +27,10 @@ from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.live.protocol import Position
 from stqsh.sources.parameter_checks import reach_beyond, value_checks
 from stqsh.sources.session_regions import SessionRegions
+from stqsh.spec.log import QueryChanged
 from stqsh.spec.query_stream import DROP_COLUMN, QueryStreamSpec
 from stqsh.storage.catalogue import query_by_id, stream_by_id
-from stqsh.storage.catalogue_writer import Registered, alter_query, change_query, register
+from stqsh.storage.catalogue_writer import Registered, log_alteration, log_change, register
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
 from stqsh.storage.queries.bulk_register import MOST, names_in_use, register_rows
@@ -169,6 +170,7 @@ class _Changes:
         parameters = list(dict.fromkeys(self._template.parameters))
         columns = [records.column(name) for name in parameters]
         self._rows = pa.RecordBatch.from_arrays([names, *columns], names=[NAMES, *parameters])
+        self._wanted = TemplateRows(self._template, self._rows, 0)
         self._names: list[Any] = names.to_pylist()
         drops = records.column(DROP_COLUMN).to_pylist()
         self._drops = [drop is True for drop in drops]
@@ -181,6 +183,7 @@ class _Changes:
 
     def apply(self) -> Applied:
         """Apply all rows."""
+        self._over = stream_by_id(self._db, self._stream.spec.stream_id).spec
         self._known = known_queries(self._db, self._names)
         taken = names_in_use(self._db, self._names)
         used = {name for name, is_used in zip(self._names, taken.tolist(), strict=True) if is_used}
@@ -207,16 +210,14 @@ class _Changes:
     def _replace(self, name: str, query: StreamedQuery, row: int) -> None:
         """Alter a query if only its region differs, else drop it and register it again."""
         self._register()
-        before = query_by_id(self._db, query.id).spec
-        after = None
+        before, after = query_by_id(self._db, query.id), None
         if not self._beyond[row]:
-            wanted = TemplateRows(self._template, self._rows.slice(row, 1), 0).spec(0)
-            after = altered(before, wanted, stream_by_id(self._db, before.stream_id).spec)
+            after = altered(before.spec, self._wanted.spec(row), self._over)
         if after is None:
             self._drop(name, query, 2)
             self._new[name] = row
             return
-        alter_query(self._db, "", query_by_id(self._db, query.id), after)
+        log_alteration(self._db, "", before, after)
         self._note([query.id], [row])
         self._counts[1] += 1
 
@@ -224,7 +225,7 @@ class _Changes:
         if query is None:
             return
         self._register()
-        change_query(self._db, "drop", "", query_by_id(self._db, query.id))
+        log_change(self._db, "drop", "", QueryChanged(query.id, name, self._stream.spec.stream_id))
         del self._known[name]
         self._counts[count] += 1
 
@@ -232,21 +233,19 @@ class _Changes:
         """Register the new queries, and thereby keep their place in the log before what follows."""
         places = list(self._new.values())
         self._new = {}
+        if len(places) == 1:  # a block of one query costs more
+            self._note([register_row(self._db, self._wanted, places[0]).id], places)
+            return
         for beyond, rows in groupby(places, key=lambda row: bool(self._beyond[row])):
             if beyond:
                 for row in rows:
-                    self._note([self._register_beyond(row)], [row])
+                    self._note([register_row(self._db, self._wanted, row).id], [row])
                 continue
             while some := list(islice(rows, MOST)):
                 left_out = register_rows(self._db, self._template, self._rows.take(pa.array(some)))
                 assert not left_out.any(), "names in use were sorted out in this transaction"
                 [(last,)] = self._db.query(_LAST)
                 self._note(range(last + 1 - len(some), last + 1), some)
-
-    def _register_beyond(self, row: int) -> int:
-        """Register a query with a region over the 180th meridian, which has another form; return its id."""
-        alone = TemplateRows(self._template, self._rows.slice(row, 1), 0)
-        return register_beyond(self._db, alone).id
 
     def _note(self, ids: Any, rows: list[int]) -> None:
         contents = [self._contents[row] for row in rows]
@@ -273,17 +272,16 @@ class _Changes:
         return {hole: frozenset(members) for hole, members in beyond if members}
 
 
-def register_beyond(db: ControlDb, row: TemplateRows) -> QueryRow:
-    """Register the query of the first of some rows, whose region crosses the 180th meridian.
+def register_row(db: ControlDb, rows: TemplateRows, row: int) -> QueryRow:
+    """Register the query of one row by itself; its region may cross the 180th meridian.
 
     Raises:
         StqshError: the name is in use, or another client has since dropped what the query uses.
     """
-    spec = row.spec(row.first)
+    spec = rows.spec(rows.first + row)
     stream = stream_by_id(db, spec.stream_id).spec
-    return register(
-        db, Registered(row.statement(spec.name, spec.text), go_on(spec, stream, SessionRegions(db)))
-    )
+    text = rows.statement(spec.name, spec.text)
+    return register(db, Registered(text, go_on(spec, stream, SessionRegions(db))))
 
 
 def template_of(spec: QueryStreamSpec) -> QueryTemplate:

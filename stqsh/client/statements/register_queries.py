@@ -47,13 +47,13 @@ from stqsh.sources.live.line_spool import SPOOL
 from stqsh.sources.live.registry import check_format
 from stqsh.sources.parameter_checks import RowChecks, reach_beyond
 from stqsh.sources.parameter_rows import read_parameters, table_columns, table_parameters
-from stqsh.sources.query_rows import register_beyond
+from stqsh.sources.query_rows import register_row
 from stqsh.sources.recognition import recognize_dialect
 from stqsh.spec.query_stream import DROP_COLUMN, QueryStreamSpec
 from stqsh.spec.stream import ColumnSpec, FileSourceSpec, HttpSourceSpec, StreamSpec
 from stqsh.storage.queries.bulk_register import register_rows
 from stqsh.storage.queries.query_streams import create_query_stream
-from stqsh.storage.queries.query_templates import QueryTemplate, TemplateRows
+from stqsh.storage.queries.query_templates import NAMES, QueryTemplate, TemplateRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -241,13 +241,12 @@ def _register(
     in_use = np.zeros(rows.num_rows, np.bool_)
     if not beyond.all():
         in_use[~beyond] = register_rows(context.connection.db, template, rows.filter(pa.array(~beyond)))
+    whole = TemplateRows(template, rows, 0)
     for row in np.flatnonzero(beyond).tolist():
-        alone = TemplateRows(template, rows.slice(row, 1), 0)
-        spec = alone.spec(0)
-        if context.knows(spec.name):
+        if context.knows(rows.column(NAMES)[row].as_py()):
             in_use[row] = True
-            continue
-        register_beyond(context.connection.db, alone)
+        else:
+            register_row(context.connection.db, whole, row)
     return in_use
 
 
