@@ -87,12 +87,12 @@ test-systems: $(INSTALLED) $(READY)  ## the others: with Spark, clusters, Kafka,
 test-all: test test-systems  ## all tests
 
 hunt: $(INSTALLED) $(READY)     ## the properties only, on examples not seen before
-	@STQSH_HYPOTHESIS=thorough $(BIN)/python -m pytest -m "not spark" tests/core tests/test_law*.py
+	@STQSH_HYPOTHESIS=thorough $(BIN)/python -m pytest -m "not spark" tests/core tests/laws
 
 # Compiled code reads beyond an array without a word. The kernels of these runs have a cache of their own.
 bounds: $(INSTALLED) $(READY)   ## the properties, by kernels that check every index (half an hour)
 	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/$(VENV)/checked $(PYTEST) --timeout 1800 -m "not spark" \
-	  --deselect tests/core/test_kernel_cache.py tests/core tests/routing tests/test_law*.py tests/bench/test_star_continuous.py
+	  --deselect tests/core/test_kernel_cache.py tests/core tests/routing tests/laws tests/bench/test_star_continuous.py
 
 kills: $(INSTALLED) $(READY)    ## processes of sessions killed at random; SEED=7 KILLS=200 say which and how often
 	@$(BIN)/python tests/kills.py --seed $(SEED) --kills $(KILLS)

@@ -13,6 +13,8 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["support.kafka"]
 
+#: The folders with tests of the whole system.
+_WHOLE = ("laws", "repartition", "real_data", "system")
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
 _USUAL = settings(deadline=None, suppress_health_check=_SLOW_IS_FINE)
 # What a developer waits for: each run draws other examples.
@@ -37,7 +39,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     system before those of its parts: none is left with a long one when the others are done."""
     if hasattr(config, "workerinput"):
         long = {item.path for item in items if any(map(item.get_closest_marker, ("spark", "slow")))}
-        items.sort(key=lambda item: (item.path not in long, len(item.path.parts)))
+        items.sort(key=lambda item: (item.path not in long, item.path.parent.name not in _WHOLE))
 
 
 def pytest_collection_finish() -> None:

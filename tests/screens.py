@@ -23,7 +23,7 @@ from rich.style import Style
 from rich.text import Text
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.shell.terminal import STQSH, Terminal
+from shell.terminal import STQSH, Terminal
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / ".screens"

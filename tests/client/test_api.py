@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import psutil
 import pytest
+from support.session_fixtures import Deliver
 
 import stqsh
 from stqsh.client import api
@@ -25,7 +26,6 @@ from stqsh.storage.engine_info import EngineInfo
 from stqsh.storage.home import open_home
 from stqsh.storage.progress import BatchEffects, set_stream_status
 from stqsh.storage.rows import StreamStatus
-from tests.support.session_fixtures import Deliver
 
 TAXIS = """
 CREATE MOVING STREAM taxis (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP)

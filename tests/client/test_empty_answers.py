@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.local import local_session
 
 from stqsh.client.api import Session
 from stqsh.client.read.subscription import Subscription
 from stqsh.client.results import Answer, Message, SnapshotMark
 from stqsh.client.statements.follow import Followed
-from tests.support.local import local_session
 
 CREATE = """
 CREATE MOVING STREAM taxis (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, status STRING)

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from support.local import local_session
 
 from stqsh.client.api import Session
 from stqsh.client.map.object_places import PlacesRequest, QueryMembers, places
 from stqsh.client.map.region_outlines import circle
 from stqsh.client.map.scene import MapFeed, Scene
 from stqsh.core.kernels.geometry.distance import distances
-from tests.support.local import local_session
 
 STREAM = """CREATE MOVING STREAM cars (id {type}, x DOUBLE, y DOUBLE, at TIMESTAMP, what STRING)
   KEY id LOCATION (x, y) TIME at FROM FILE '{glob}' TICK 1 s REPORT EVERY 10 s PLANAR;"""

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import shapely
+from support.local import local_session
 
+from client.test_map import QUERIES, STREAM, feed_of, look, run, write_cars
 from stqsh.client.api import Session
 from stqsh.client.map import history
 from stqsh.client.map.history import Past, SceneHistory
 from stqsh.client.map.land import land_rings
-from tests.client.test_map import QUERIES, STREAM, feed_of, look, run, write_cars
-from tests.support.local import local_session
 
 
 @pytest.fixture

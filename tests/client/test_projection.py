@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 from support.specs import stream_spec, table_spec
+from support.typed import expression, select_list
 
 from stqsh.client.read.projection import RowLookups, project, satisfying
 from stqsh.client.results import Updates
 from stqsh.spec.chunk import WHY
 from stqsh.storage import catalogue_writer
 from stqsh.storage.rows import StreamRow
-from tests.support.typed import expression, select_list
 
 STREAM = StreamRow(1, "taxis", stream_spec(x="lon", y="lat"))
 NOON_US = 1_201_953_600_000_000  # 2008-02-02T12:00:00Z

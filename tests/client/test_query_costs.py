@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.local import local_session
 
 from stqsh.client.connection import Connection
 from stqsh.client.show.query_costs import RECENT_S, update_rates, work_shares
@@ -16,7 +17,6 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.state.arena import Arena
 from stqsh.storage.control_log import set_meta, wall_clock_us
 from stqsh.storage.slot_files import slot_name
-from tests.support.local import local_session
 
 ROW = ("1", 116.4)
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from shell.samples import Paper
+from support.local import local_session
 
+from client.test_region_shades import CARS, EAST, HALF, STREAM, WEST, run
 from stqsh.client.api import Session
 from stqsh.client.read.subscription import Subscription
 from stqsh.client.results import Answer, Updates
-from tests.client.test_region_shades import CARS, EAST, HALF, STREAM, WEST, run
-from tests.shell.samples import Paper
-from tests.support.local import local_session
 
 SHAPES = {"west": [json.loads(f"[{WEST}]")], "east": [json.loads(f"[{EAST}]")], None: None}
 

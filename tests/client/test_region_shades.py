@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.local import local_session
 
 from stqsh.client.api import Session
 from stqsh.client.map.region_shades import RegionShades, scale
 from stqsh.client.map.scene import DrawnQuery, MapFeed, Scene
 from stqsh.storage.update_log.compaction import fold_log
-from tests.support.local import local_session
 
 STREAM = """CREATE MOVING STREAM cars (id STRING, x DOUBLE, y DOUBLE, at TIMESTAMP, v DOUBLE)
   KEY id LOCATION (x, y) TIME at FROM FILE '{cars}' TICK 1 s REPORT EVERY 1 hour PLANAR;

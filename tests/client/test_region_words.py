@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from support.local import local_session
+
 from stqsh.client.results import Rows
-from tests.support.local import local_session
 
 ZONES = (
     '{"type":"FeatureCollection","features":['

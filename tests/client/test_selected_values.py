@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.local import local_session
 
 from stqsh.client.api import Session
 from stqsh.client.results import Answer
-from tests.support.local import local_session
 
 CREATE = """
 CREATE MOVING STREAM cars (id STRING, lon DOUBLE, lat DOUBLE, at TIMESTAMP) KEY id LOCATION (lon, lat) TIME at

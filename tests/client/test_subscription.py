@@ -2,6 +2,7 @@ import sys
 import threading
 
 import pytest
+from support.update_logs import BASE_TICK, TICK_US
 
 from stqsh.client.engine_process import ensure_engine, stop_engine
 from stqsh.client.read import subscription
@@ -21,7 +22,6 @@ from stqsh.storage.update_log.compaction import fold_log
 from stqsh.storage.update_log.files import LogCompactedError
 from stqsh.storage.update_log.leases import all_read
 from stqsh.units import format_instant
-from tests.support.update_logs import BASE_TICK, TICK_US
 
 FIRST_US = BASE_TICK * TICK_US
 """The time of the first step."""

@@ -1,4 +1,4 @@
-"""A slot's fold, case by case; the law itself is tested against the oracle in tests/test_law.py."""
+"""A slot's fold, case by case; the law itself is tested against the oracle in tests/laws/test_law.py."""
 
 from __future__ import annotations
 

@@ -6,13 +6,13 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
+from support.budget import share
 from support.typed import plain, slot_query
 
 from core.slots import TICK, Slot
 from stqsh.core.queries.registrations import NewQueries, gathered, unpack_alike
 from stqsh.core.state.slot_state import snapshot
 from stqsh.spec.query_rows import FOCAL_PATH, QueryRows, filled, pack_alike
-from tests.support.budget import share
 
 near = st.integers(-2, 3).map(float)
 sizes = st.sampled_from([0.5, 1.0, 2.5])

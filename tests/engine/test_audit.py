@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.update_logs import batch_table, part
 
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.launch.audit import AuditError, audit_home, missing_updates
@@ -24,7 +25,6 @@ from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import BatchEffects, record_batch
 from stqsh.storage.rows import Progress
 from stqsh.storage.update_log.writer import write_batch
-from tests.support.update_logs import batch_table, part
 
 BATCHES = 12
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from support.killing import KILLS
 
-from tests.engine.test_cluster import run_alone, write_cars
+from engine.test_cluster import run_alone, write_cars
 
 pytestmark = KILLS
 

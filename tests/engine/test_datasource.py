@@ -9,13 +9,13 @@ from typing import Any, cast
 
 import pytest
 
+from engine.test_planner import SECOND, World
 from stqsh.engine.config import TUNING
 from stqsh.engine.operators import data_source
 from stqsh.engine.operators.data_source import HOLD_FILE, StqshReader
 from stqsh.spec.offset import Offset
 from stqsh.storage.progress import set_stream_status
 from stqsh.storage.rows import StreamStatus
-from tests.engine.test_planner import SECOND, World
 
 BOOT = "now"
 ROWS = [(tick, "a") for tick in range(5, 25)]

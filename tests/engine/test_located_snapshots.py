@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from support.local import local_session
-from test_snapshots import CREATE, ask, write_files
-from test_snapshots_spark import ASKED, tables
+from system.test_snapshots import CREATE, ask, write_files
+from system.test_snapshots_spark import ASKED, tables
 
 from stqsh.client.api import Session, connect
 from stqsh.client.read import live_keys

@@ -14,7 +14,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.update_logs import batch_table, log_batch, part
 
+from engine.test_planner import World
 from stqsh import routing
 from stqsh.checksums import DamagedFileError
 from stqsh.engine.ingest.record_replay import (
@@ -42,8 +44,6 @@ from stqsh.storage.blobs import Blobs, home_blobs
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.update_log.files import logged_files
 from stqsh.storage.update_log.reader import UpdateLog
-from tests.engine.test_planner import World
-from tests.support.update_logs import batch_table, log_batch, part
 
 LEAST = 100
 KINDS = st.sampled_from(["records", "partial/nearest", "rows", "updates"])

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace as changed
 from support.specs import entry
+from support.typed import query_spec
 
 from stqsh.core.queries.registrations import unpack_alike
 from stqsh.engine.config import TUNING
@@ -36,7 +37,6 @@ from stqsh.storage.queries.bulk_register import register_rows
 from stqsh.storage.queries.query_templates import NAMES, QueryTemplate
 from stqsh.storage.rows import Progress
 from stqsh.storage.stream_routes import append_route
-from tests.support.typed import query_spec
 
 SECOND = 1_000_000
 COLUMNS = [["oid", "STRING"], ["x", "DOUBLE"], ["y", "DOUBLE"], ["ts", "TIMESTAMP"]]

@@ -13,6 +13,7 @@ import pytest
 import shapely
 from support.specs import stream_spec
 
+from engine.test_planner import COLUMNS, SECOND, World, clock, of_kind, records
 from stqsh.checksums import DamagedFileError
 from stqsh.engine.ingest.task_reader import chunks
 from stqsh.engine.planning.planner import Planner
@@ -25,7 +26,6 @@ from stqsh.spec.offset import Offset
 from stqsh.storage.control_log import append
 from stqsh.storage.progress import set_stream_status
 from stqsh.storage.rows import StreamStatus
-from tests.engine.test_planner import COLUMNS, SECOND, World, clock, of_kind, records
 
 TABLE = {"name": "t", "columns": [["id", "BIGINT"]], "key": "id"}
 

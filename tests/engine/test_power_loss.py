@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from support.power_loss import Disk, recorded
+from support.update_logs import batch_table, part
 
 from stqsh.checksums import DamagedFileError
 from stqsh.engine.config import EngineSettings
@@ -40,8 +42,6 @@ from stqsh.storage.rows import Progress
 from stqsh.storage.update_log.compaction import fold_log
 from stqsh.storage.update_log.reader import UpdateLog
 from stqsh.storage.update_log.writer import write_batch
-from tests.support.power_loss import Disk, recorded
-from tests.support.update_logs import batch_table, part
 
 BATCHES, FOLDED = 5, (3, 1)
 SETTINGS = EngineSettings(Path(), slots=1)

@@ -9,6 +9,8 @@ import msgspec
 import pytest
 from support.specs import stream_spec
 
+from engine.test_deliver import batch, chunk
+from engine.test_planner import COLUMNS, SECOND, World, of_kind
 from stqsh.engine.delivery.deliver import Delivery
 from stqsh.engine.planning.planner import Planner
 from stqsh.spec.chunk import Chunk, pack_json, to_table, unpack_json
@@ -18,8 +20,6 @@ from stqsh.storage.control_log import ControlDb, append, read_log
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
 from stqsh.storage.shedding_orders import append_order
-from tests.engine.test_deliver import batch, chunk
-from tests.engine.test_planner import COLUMNS, SECOND, World, of_kind
 
 SIGNIFICANT = stream_spec({
     "name": "s", "kind": "moving", "columns": COLUMNS, "key": "oid", "x": "x", "y": "y", "time": "ts",

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 from support.killing import KILLS, kill_all
+from system.test_shedding import CREATE, QUERIES, load, orders, run, say, status, table, write_cars
 
 from stqsh.client.api import Session, connect
-from tests.test_shedding import CREATE, QUERIES, load, orders, run, say, status, table, write_cars
 
 pytestmark = KILLS
 

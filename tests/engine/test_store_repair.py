@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from storage.test_damaged_update_log import DAMAGES
+from support.session_fixtures import STREAM
+from support.specs import entry, stream_spec, table_spec
 
 from stqsh.checksums import DamagedFileError
 from stqsh.engine.ingest.store_repair import repair_stores
@@ -22,9 +25,6 @@ from stqsh.storage.engine_info import read_engine
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import record_progress, stream_statuses
 from stqsh.storage.rows import Progress
-from tests.storage.test_damaged_update_log import DAMAGES
-from tests.support.session_fixtures import STREAM
-from tests.support.specs import entry, stream_spec, table_spec
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from support.kafka import readers_of, send
 from support.specs import kafka_stream
 
 import stqsh
+from kafka.test_source import Folded, create, execute, row, wait_for
 from stqsh.broker.kafka import KafkaBroker
 from stqsh.engine.ingest.live_reader import read_live
 from stqsh.engine.planning.tasks import LiveAccess, LiveSlice
@@ -23,7 +24,6 @@ from stqsh.sources.live.protocol import MessageRange, Position
 from stqsh.sources.live.read_ahead import follow_orders
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.blobs import home_blobs
-from tests.kafka.test_source import Folded, create, execute, row, wait_for
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from lang.binding import bound
 from stqsh.lang.binder.bind import Catalogue
 from stqsh.lang.errors import BindError
-from tests.lang.binding import bound
 
 
 @pytest.mark.parametrize(

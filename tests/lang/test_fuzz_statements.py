@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from lang.test_fuzz import SIGNS, VALUES, answers
 from stqsh.lang.binder.bind import Catalogue
 from stqsh.lang.syntax import KEYWORDS
 from stqsh.lang.syntax.parse import split
-from tests.lang.test_fuzz import SIGNS, VALUES, answers
 
 MANUAL = files("stqsh.docs").joinpath("language.md").read_text(encoding="utf-8")
 EXAMPLES = [

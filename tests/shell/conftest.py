@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.shell.terminal import environment
+from shell.terminal import environment
 
 
 @pytest.fixture

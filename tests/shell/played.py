@@ -1,6 +1,6 @@
 """Plays the engine of a session for tests of live views: writes an update log at a pace, and nothing else.
 
-    python -m tests.shell.played ROOT SESSION UPDATES_A_SECOND [STEPS]
+    PYTHONPATH=tests python -m shell.played ROOT SESSION UPDATES_A_SECOND [STEPS]
 
 Queries `busy` and `calm` are registered before the first batch. Each batch of `busy` takes back what the
 batch before it brought (half of the updates) and brings as much anew, so that the answer is always the last
@@ -17,6 +17,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from support.session_fixtures import STREAM
+from support.specs import stream_spec
+from support.typed import query_spec
+from support.update_logs import BASE_TICK, TICK_US, clock
 
 from stqsh.spec.chunk import UPDATES, Chunk, ChunkOrder, pack, to_table
 from stqsh.storage import catalogue_writer
@@ -27,10 +31,6 @@ from stqsh.storage.home import SessionHome, open_home
 from stqsh.storage.progress import BatchEffects, read_progress, record_batch
 from stqsh.storage.rows import Progress
 from stqsh.storage.update_log.writer import write_batch
-from tests.support.session_fixtures import STREAM
-from tests.support.specs import stream_spec
-from tests.support.typed import query_spec
-from tests.support.update_logs import BASE_TICK, TICK_US, clock
 
 ROWS = pa.schema([("oid", pa.string()), ("lon", pa.float64()), ("lat", pa.float64())])
 BATCHES_A_SECOND = 4

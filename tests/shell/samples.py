@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 from support.specs import stream_spec
+from support.typed import query_spec
 
 from stqsh.client.results import Updates
 from stqsh.shell.writers.opening import open_writer
 from stqsh.shell.writers.writer import Target
 from stqsh.storage.rows import QueryRow, StreamRow
-from tests.support.typed import query_spec
 
 COLUMNS = [["oid", "STRING"], ["lon", "DOUBLE"], ["lat", "DOUBLE"], ["ts", "TIMESTAMP"], ["status", "STRING"]]
 STREAM = StreamRow(1, "taxis", stream_spec(columns=COLUMNS, key="oid", x="lon", y="lat"))

@@ -2,11 +2,11 @@
 
 import pyarrow as pa
 import pytest
+from support.typed import query_spec
 
+from shell.samples import START_US, Paper, query, updates
 from stqsh.client.results import Answer
 from stqsh.storage.rows import QueryRow
-from tests.shell.samples import START_US, Paper, query, updates
-from tests.support.typed import query_spec
 
 TABLE = pa.table(
     {

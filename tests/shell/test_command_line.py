@@ -8,6 +8,8 @@ import threading
 from pathlib import Path
 
 import pytest
+from support.session_fixtures import STREAM
+from support.specs import stream_spec
 
 from stqsh.cli.sessions import remove_sessions
 from stqsh.errors import SessionNameError
@@ -16,8 +18,6 @@ from stqsh.storage.control_log import ControlDb
 from stqsh.storage.engine_info import EngineInfo, write_engine
 from stqsh.storage.home import open_home
 from stqsh.storage.processes import boot_id, uptime_us
-from tests.support.session_fixtures import STREAM
-from tests.support.specs import stream_spec
 
 
 def stqsh(

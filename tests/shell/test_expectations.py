@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.shell.terminal import STQSH, Terminal, environment
+from shell.terminal import STQSH, Terminal, environment
 
 CAPTURES = Path(__file__).parent / "captures"
 SIZES = ((80, 24), (160, 45))

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from shell.samples import START_US, updates
+from shell.test_live_view import Q1, Query, Terminal, engine, enters, terminal
 from stqsh.client.results import Rows, SnapshotMark
 from stqsh.errors import CommandLineError, StqshError
 from stqsh.shell.live.export import export
 from stqsh.shell.render import PromptRenderer
 from stqsh.shell.scripting.console import Console
 from stqsh.shell.writers.redirect import open_outlet
-from tests.shell.samples import START_US, updates
-from tests.shell.test_live_view import Q1, Query, Terminal, engine, enters, terminal
 
 __all__ = ["engine", "terminal"]
 MANY = updates([Q1], [enters(12, str(number)) for number in range(5000)])

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from shell.samples import START_US, Paper, query, updates
 from stqsh.client.results import Answer, Rows, SnapshotMark, Updates
 from stqsh.errors import StqshError
 from stqsh.shell.terminal.capabilities import encode_for_terminal, terminal_charset
 from stqsh.shell.writers.arrow_files import PIECE, ArrowFileWriter
 from stqsh.shell.writers.redirect import open_outlet
-from tests.shell.samples import START_US, Paper, query, updates
 
 Q1 = query(7, "q1")
 STATE = query(9, "state|2", [("oid", "oid"), ("key", "status")])

@@ -17,6 +17,7 @@ from typing import Any
 import pexpect
 import pytest
 
+from shell.terminal import exit_status, kill
 from stqsh.lang.syntax.parse import parse
 from stqsh.shell.repl.executor import InterruptNotice
 from stqsh.shell.repl.session_thread import import_in_thread
@@ -25,7 +26,6 @@ from stqsh.spec.log import SnapshotAsked, StreamPaused
 from stqsh.spec.query import SnapshotSpec
 from stqsh.spec.region import EVERYWHERE
 from stqsh.storage.control_log import ControlDb, append
-from tests.shell.terminal import exit_status, kill
 
 STUCK = """
 import sqlite3, sys

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.shell.terminal import STQSH, environment
+from shell.terminal import STQSH, environment
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 SCRIPT = """

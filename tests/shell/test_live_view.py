@@ -13,6 +13,7 @@ from unittest import mock
 import pyte
 import pytest
 
+from shell.samples import START_US, query, updates
 from stqsh.client.read.subscription import TailOptions
 from stqsh.client.results import SnapshotMark
 from stqsh.shell import render, status
@@ -30,7 +31,6 @@ from stqsh.storage.home import SessionHome
 from stqsh.storage.rows import Progress
 from stqsh.storage.sinks.notices import Notice
 from stqsh.units import group_digits
-from tests.shell.samples import START_US, query, updates
 
 Q1 = query(7, "q1")
 ALIVE = Progress(

@@ -12,10 +12,10 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from shell.terminal import exit_status
 from stqsh.cli.logs import last_lines, whole_lines
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome, open_home
-from tests.shell.terminal import exit_status
 
 STQSH = (sys.executable, "-m", "stqsh")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.shell.terminal import STQSH, Terminal, environment
+from shell.terminal import STQSH, Terminal, environment
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 CARS = "CREATE MOVING STREAM cars FROM GENERATOR 'network' (objects => 500) TICK 1 s REPORT EVERY 30 s;"

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shell.samples import START_US, Paper, query, updates
 from stqsh.client.results import Answer, Rows, SnapshotMark
 from stqsh.errors import CommandLineError
 from stqsh.settings import FORMATS
 from stqsh.shell.writers.aligned_text import cells
 from stqsh.shell.writers.text_columns import instant, json_fragments, rounded, texts
 from stqsh.shell.writers.writer import check_format
-from tests.shell.samples import START_US, Paper, query, updates
 
 Q1 = query(7, "q1")
 ALL = query(9, "q%2", [("who", "oid"), ("ts", "ts"), ("status", "status")])

@@ -23,7 +23,7 @@ import sys
 from pathlib import Path
 from stqsh.client.results import Rows
 from stqsh.shell.repl.app import Shell
-from tests.shell.test_shell import Session
+from shell.test_shell import Session
 
 long = Rows("x", ("n", "text"), tuple((n, "far " * 40 + "away") for n in range(1, 101)))
 short = Rows("x", ("n", "text"), ((1, "here"),))

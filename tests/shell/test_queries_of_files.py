@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.shell.test_batch import run
+from shell.test_batch import run
 
 STREAM = """
 CREATE MOVING STREAM s (oid BIGINT, lon DOUBLE, lat DOUBLE, ts TIMESTAMP)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from tests.shell.terminal import exit_status
+from shell.terminal import exit_status
 
 HEAVY = (
     "pyspark",

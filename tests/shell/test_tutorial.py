@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from shell.terminal import Terminal, exit_status, kill
 from stqsh.cli.lessons import LESSONS
 from stqsh.client.statements.manual import answer_question
 from stqsh.lang.syntax.parse import parse
 from stqsh.shell.repl.guide import is_question
-from tests.shell.terminal import Terminal, exit_status, kill
 
 STQSH = (sys.executable, "-m", "stqsh")
 ROOT = Path(__file__).parents[2]

@@ -1,11 +1,12 @@
 """TAIL, WATCH and `\\watch` as a user meets them: in a terminal, under 10 000 updates a second.
 
-The engine is played by `tests.shell.played`, which writes an update log and nothing else.
+The engine is played by `shell.played`, which writes an update log and nothing else.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -19,12 +20,13 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from shell.terminal import STQSH, Terminal, environment, kill
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.engine_info import is_alive, read_engine
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
-from tests.shell.terminal import STQSH, Terminal, environment, kill
 
+TESTS = Path(__file__).parents[1]
 RATE = 10_000
 A_BATCH = RATE // 4
 ROW = re.compile(r" *\d+  [\dTZ:.-]+ +(\+|- left) +(taxi-\d{7}|calm-\d{5}) ")
@@ -35,8 +37,8 @@ KEYS = {"up": "\x1b[A", "pageup": "\x1b[5~", "escape": "\x1b", "tab": "\t", "hom
 def playing(environ: dict[str, str], a_second: int = RATE, steps: int = 0) -> Iterator[None]:
     """Play the engine of the session "mine": `steps` batches at a rate, and batches without an end for 0."""
     root = Path(environ["STQSH_HOME"])
-    words = [sys.executable, "-m", "tests.shell.played", str(root), "mine", str(a_second), str(steps)]
-    process = subprocess.Popen(words)
+    words = [sys.executable, "-m", "shell.played", str(root), "mine", str(a_second), str(steps)]
+    process = subprocess.Popen(words, env={**os.environ, "PYTHONPATH": str(TESTS)})
     home, deadline = SessionHome(root / "mine"), time.monotonic() + 90
     try:
         while not is_alive(read_engine(home)) or read_progress(ControlDb(home.path, create=True)).step < max(

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shell.samples import START_US, query, updates
 from stqsh.client.read.watch import AnswerState
 from stqsh.client.results import SnapshotMark
 from stqsh.shell.live import prefetch as feeding
@@ -22,7 +23,6 @@ from stqsh.shell.watch.dashboard import Dashboard, left_text, shared
 from stqsh.shell.watch.panel import slots_line, sparkline, steps_line
 from stqsh.spec.stats import BatchStats, SlotStats
 from stqsh.storage.rows import Progress
-from tests.shell.samples import START_US, query, updates
 
 Q1, Q2 = query(7, "near"), query(8, "far")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.shell.terminal import STQSH, environment
+from shell.terminal import STQSH, environment
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 COLUMNS = "(id BIGINT, lon DOUBLE, lat DOUBLE, ts TIMESTAMP)"

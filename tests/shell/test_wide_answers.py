@@ -7,9 +7,9 @@ import re
 import pyarrow as pa
 import pytest
 
+from shell.samples import START_US, Paper, query, updates
 from stqsh.client.results import Answer, Rows
 from stqsh.shell.writers.aligned_text import cells
-from tests.shell.samples import START_US, Paper, query, updates
 
 MANY = Answer(
     tuple(f"column_{number:02}" for number in range(34)),

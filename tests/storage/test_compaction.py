@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.budget import share
+from support.update_logs import batch_table, log_batch, part
 
 from stqsh.errors import StqshError
 from stqsh.fs import file_lock
@@ -19,7 +20,6 @@ from stqsh.storage.update_log import compaction
 from stqsh.storage.update_log.compaction import FoldLimits, fold_log
 from stqsh.storage.update_log.files import CompactedBase, LogCompactedError, logged_files, read_base
 from stqsh.storage.update_log.reader import UpdateLog
-from tests.support.update_logs import batch_table, log_batch, part
 
 KEYS, QUERIES, STEPS = "abcde", (3, 7, 8), range(1, 13)
 OTHER = pa.schema([("oid", pa.int64()), ("x", pa.float64()), ("note", pa.string())])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+from support.update_logs import batch_table, log_batch, part
 
 from stqsh.checksums import DamagedFileError
 from stqsh.engine.state.payload_files import PayloadFolders, open_writer
@@ -18,7 +19,6 @@ from stqsh.storage.control_log import ControlDb
 from stqsh.storage.update_log.compaction import fold_log
 from stqsh.storage.update_log.files import logged_files, read_base
 from stqsh.storage.update_log.reader import UpdateLog
-from tests.support.update_logs import batch_table, log_batch, part
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "gone": Path.unlink,

@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from support.update_logs import batch_table, log_batch, part
 
 from stqsh.engine.config import TUNING
 from stqsh.engine.delivery import log_retention
@@ -13,7 +14,6 @@ from stqsh.engine.delivery.log_retention import LogRetention
 from stqsh.storage.update_log.files import CompactedBase, logged_files, read_base
 from stqsh.storage.update_log.leases import Lease
 from stqsh.storage.update_log.reader import UpdateLog
-from tests.support.update_logs import batch_table, log_batch, part
 
 
 @pytest.fixture

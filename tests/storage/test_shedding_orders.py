@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.session_fixtures import STREAM
 from support.specs import stream_spec
 
 from stqsh.client.api import Session
@@ -16,7 +17,6 @@ from stqsh.spec.shedding import SheddingOrder
 from stqsh.storage import catalogue_writer
 from stqsh.storage.control_log import read_log
 from stqsh.storage.shedding_orders import MemorySettings, append_order, memory_settings, standing_order
-from tests.support.session_fixtures import STREAM
 
 SIGNIFICANT = stream_spec(STREAM, retain="significant")
 

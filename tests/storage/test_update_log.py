@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.update_logs import SCHEMA, batch_table, log_batch, part
 
 from stqsh.errors import OtherVersionError
 from stqsh.spec.chunk import Chunk, ChunkOrder, pack, pack_json, to_table, unpack
@@ -16,7 +17,6 @@ from stqsh.storage.update_log.files import logged_files
 from stqsh.storage.update_log.order import ordered
 from stqsh.storage.update_log.reader import UpdateLog, UpdateTable
 from stqsh.storage.update_log.writer import write_batch
-from tests.support.update_logs import SCHEMA, batch_table, log_batch, part
 
 
 @pytest.fixture

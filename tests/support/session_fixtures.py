@@ -10,9 +10,9 @@ from stqsh.storage.home import open_home
 from stqsh.storage.progress import BatchEffects, record_batch
 from stqsh.storage.rows import NO_STATS, Progress
 from stqsh.storage.update_log.writer import write_batch
-from tests.support.specs import stream_spec
-from tests.support.typed import query_spec
-from tests.support.update_logs import BASE_TICK, TICK_US, batch_table, part
+from support.specs import stream_spec
+from support.typed import query_spec
+from support.update_logs import BASE_TICK, TICK_US, batch_table, part
 
 STREAM = {
     "name": "taxis",

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from support.local import local_session
 
+from shell.terminal import STQSH
 from stqsh.client.api import Session
 from stqsh.client.map.scene import MapFeed
 from stqsh.storage.engine_info import EngineInfo, write_engine
-from tests.shell.terminal import STQSH
-from tests.support.local import local_session
 
 ROOT = Path(__file__).parents[3]
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.budget import share
 
 from stqsh.shell.map.terminal.canvas import Canvas
-from tests.support.budget import share
 
 
 def text(canvas: Canvas) -> list[str]:

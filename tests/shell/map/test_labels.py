@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from shell.map.test_shading import box
+from shell.map.test_state import scene
 from stqsh.client.map.region_outlines import RegionOutline
 from stqsh.shell.map.terminal.camera import Camera
 from stqsh.shell.map.terminal.drawing import MapOptionsShown
 from stqsh.shell.map.terminal.frame import MapPicture
 from stqsh.shell.map.terminal.palette import Palette
-from tests.shell.map.test_shading import box
-from tests.shell.map.test_state import scene
 
 HARBOUR = RegionOutline("harbour", (box(9, 49, 11, 53),))
 GARDENS = RegionOutline("gardens", (box(11, 49, 13, 53), box(11.1, 50, 12.9, 52)))

@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 from selenium.webdriver.common.keys import Keys
 
+from shell.browser import CHROMIUM, DRIVER, Browser, browsing
+from shell.map.conftest import Town, first_line
 from stqsh.shell.map.page.page_state import PageStates, page
-from tests.shell.browser import CHROMIUM, DRIVER, Browser, browsing
-from tests.shell.map.conftest import Town, first_line
 
 pytestmark = [
     pytest.mark.browser,

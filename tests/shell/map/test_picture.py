@@ -8,11 +8,11 @@ import re
 from pathlib import Path
 
 import pytest
+from client.test_map import QUERIES, STREAM, run, write_cars
+from support.local import local_session
 
 import stqsh
 from stqsh.errors import StqshError
-from tests.client.test_map import QUERIES, STREAM, run, write_cars
-from tests.support.local import local_session
 
 
 def test_a_map_is_drawn_for_a_notebook_and_for_a_file(tmp_path: Path) -> None:

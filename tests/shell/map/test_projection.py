@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.budget import share
 
 from stqsh.shell.map.terminal.map_projection import MapProjection, box_of, fitted, nice, tick_text, ticks
-from tests.support.budget import share
 
 degrees = st.tuples(st.floats(-179, 179), st.floats(-80, 80))
 projections = st.builds(

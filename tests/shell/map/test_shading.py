@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from shell.map.test_state import HEADER, PAST, scene
 from stqsh.client.map.region_outlines import RegionOutline
 from stqsh.client.map.region_shades import RegionShades, ShadedRegion
 from stqsh.client.map.scene import Scene
@@ -19,7 +20,6 @@ from stqsh.shell.map.terminal.frame import MapPicture
 from stqsh.shell.map.terminal.map_projection import MapProjection
 from stqsh.shell.map.terminal.palette import Palette
 from stqsh.shell.map.terminal.shading import cells_within, level, scale_text
-from tests.shell.map.test_state import HEADER, PAST, scene
 
 
 def box(x1: float, y1: float, x2: float, y2: float) -> np.ndarray:

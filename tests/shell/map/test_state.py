@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from support.specs import stream_spec
 
+from shell.samples import query
 from stqsh.client.map.history import Past
 from stqsh.client.map.object_places import ObjectColumns
 from stqsh.client.map.region_outlines import RegionOutline
@@ -25,7 +26,6 @@ from stqsh.shell.map.terminal.frame import MapPicture
 from stqsh.shell.map.terminal.palette import Palette
 from stqsh.spec.region import NearestSpec
 from stqsh.storage.rows import Progress, StreamRow
-from tests.shell.samples import query
 
 KEYS = ["</script><script>alert(1)</script>", "plain", "two"]
 _SIGHTING = [("step", int), ("object", int), ("x", float), ("y", float)]

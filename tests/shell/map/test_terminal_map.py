@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from shell.map.conftest import Town
+from shell.terminal import STQSH, Terminal, exit_status
 from stqsh.errors import StqshError
 from stqsh.shell.map.dispatch import print_or_write
 from stqsh.shell.terminal.screen import Screen
 from stqsh.storage.engine_info import EngineInfo, write_engine
-from tests.shell.map.conftest import Town
-from tests.shell.terminal import STQSH, Terminal, exit_status
 
 COLOUR = re.compile(rb"\x1b\[[0-9;]*\b(3[0-8]|4[0-8]|9[0-7]|10[0-7])\b[0-9;]*m")
 

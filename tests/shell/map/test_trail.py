@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from shell.map.test_state import scene
 from stqsh.client.map.scene import Scene
 from stqsh.shell.map.terminal import camera as camera_module
 from stqsh.shell.map.terminal.camera import Camera
 from stqsh.shell.map.terminal.drawing import MapOptionsShown
 from stqsh.shell.map.terminal.frame import MapPicture
 from stqsh.shell.map.terminal.palette import Palette
-from tests.shell.map.test_state import scene
 
 
 def at(x: float, y: float) -> Scene:

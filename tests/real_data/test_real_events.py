@@ -17,7 +17,7 @@ from support.running import parsed, run_script
 from stqsh.sources.region_files import read_regions
 from stqsh.spec.stream import FileSourceSpec
 
-DATA = Path(os.environ.get("STQSH_DATA") or Path(__file__).parents[2] / "shared" / "data")
+DATA = Path(os.environ.get("STQSH_DATA") or Path(__file__).parents[3] / "shared" / "data")
 pytestmark = [
     pytest.mark.data,
     pytest.mark.slow,

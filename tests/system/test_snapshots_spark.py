@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from support.killing import kill_all
 from support.local import local_session
-from test_snapshots import CREATE, ask, execute, write_files
 
 from stqsh.client.api import Session, connect
 from stqsh.client.connection import ENGINE_LOOK_S
 from stqsh.client.engine_process import stop_engine
 from stqsh.client.results import Answer, Message
 from stqsh.storage.engine_info import is_alive, read_engine
+from system.test_snapshots import CREATE, ask, execute, write_files
 
 ASKED = [
     "SELECT * FROM taxis WHERE oid = 'o7';",

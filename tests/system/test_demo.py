@@ -16,7 +16,7 @@ from stqsh.cli.demo import farewell, paragraphs
 from stqsh.client.results import Rows
 from stqsh.program import program
 
-DEMO = Path(__file__).parents[1] / "sample_data/demo.stq"
+DEMO = Path(__file__).parents[2] / "sample_data/demo.stq"
 REASONS = {
     "station": {"left", "gone", "disconnected"},
     "caller": {"left", "overtaken", "dropped"},

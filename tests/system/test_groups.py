@@ -17,7 +17,7 @@ from stqsh.client.read.watch import WatchFeed
 from stqsh.client.results import SnapshotMark
 from stqsh.storage.update_log.compaction import fold_log
 
-SCRIPT = Path(__file__).with_name("scripts") / "groups.stq"
+SCRIPT = Path(__file__).parents[1] / "scripts" / "groups.stq"
 PRINTED = SCRIPT.with_suffix(".jsonl")
 
 

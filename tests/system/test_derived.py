@@ -18,7 +18,7 @@ from stqsh.client.read.subscription import Subscription
 from stqsh.client.results import SnapshotMark
 from stqsh.errors import StqshError
 
-SCRIPT = Path(__file__).with_name("scripts") / "regions.stq"
+SCRIPT = Path(__file__).parents[1] / "scripts" / "regions.stq"
 NUMBER = "REGISTER QUERY number AS SELECT COUNT(*) AS n FROM things;"
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-import test_archive
 from support.killing import DISTURBANCES, KILLS, Disturber, disturb_at_rest, processes_of, run_disturbed
 from support.repartition import POSTS, TAXIS, Dealt, drive, run, updates, write_posts, write_taxis
 from support.running import log_so_far
@@ -22,6 +21,7 @@ from stqsh.client.api import Session, connect
 from stqsh.client.results import Answer
 from stqsh.client.run import RunHandle
 from stqsh.client.sink_wait import finish_sinks
+from system import test_archive
 
 pytestmark = KILLS
 KILLED = (("worker",), ("engine",), ("sink", "jvm"), ("worker",), ("sink",))

@@ -356,7 +356,7 @@ def test_topics_are_those_of_the_model_of_the_manual(
     session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("sklearn")
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     page = (root / "stqsh" / "docs" / "extending.md").read_text(encoding="utf-8")
     code, after = page.partition("# topics.py\n")[2].split("```", 1)
     statements = after.partition("```text\n")[2].split("```")[0]

@@ -16,7 +16,7 @@ import pytest
 from support.local import local_session
 from support.running import run_script
 
-SCRIPTS = Path(__file__).with_name("scripts")
+SCRIPTS = Path(__file__).parents[1] / "scripts"
 FORMATS = ("jsonl", "csv", "tsv")
 TRANSCRIPTS = [
     path.with_suffix(f".{form}")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-DATA = Path(os.environ.get("STQSH_DATA") or Path(__file__).parents[2] / "shared" / "data")
+DATA = Path(os.environ.get("STQSH_DATA") or Path(__file__).parents[3] / "shared" / "data")
 pytestmark = [pytest.mark.spark, pytest.mark.data, pytest.mark.slow]
 
 SETS = {

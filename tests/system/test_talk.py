@@ -15,7 +15,7 @@ from support.local import local_session
 from support.reports import terms
 from support.running import parsed, run_script
 
-SAMPLE = Path(__file__).parents[1] / "sample_data"
+SAMPLE = Path(__file__).parents[2] / "sample_data"
 START = datetime.fromisoformat("2025-06-14T18:00:00Z")
 
 

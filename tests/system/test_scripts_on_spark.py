@@ -6,19 +6,19 @@ import re
 from pathlib import Path
 
 import pytest
-import test_derived
-import test_law_rows
+from laws import test_law_rows
 from support.local import local_session
 from support.running import run_script
 
 from stqsh.client.api import connect
+from system import test_derived
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 #: 2008-02-02 15:00:08 UTC: the second after the last one of `test_law_rows.scripts`.
 DERIVED_BEGIN = 1_201_964_408
 GROUPS_SECOND = 8 + test_derived.STEPS
-GROUPS = Path(__file__).with_name("scripts") / "groups.stq"
+GROUPS = Path(__file__).parents[1] / "scripts" / "groups.stq"
 
 
 def derived(folder: Path) -> str:

@@ -1,7 +1,7 @@
 """A session that an earlier version wrote opens, and goes on as it would have gone on there.
 
-`python tests/test_kept_session.py` writes the archive of the present format with a real engine; archives of
-earlier formats stay.
+`PYTHONPATH=tests python tests/system/test_kept_session.py` writes the archive of the present format with a
+real engine; archives of earlier formats stay.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stqsh.client.engine_process import stop_engine
 from stqsh.engine.config import STATE_FORMAT
 from stqsh.storage.home import SessionHome
 
-SESSIONS = Path(__file__).with_name("sessions")
+SESSIONS = Path(__file__).parents[1] / "sessions"
 NAME = "kept"
 END = "RUN;\n"
 STEPS = 16

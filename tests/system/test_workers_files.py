@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from repartition.test_repartition_live import CREATE, CREATE_POSTS, Posts, Taxis
 from support.repartition import POSTS, TAXIS
-from test_repartition_live import CREATE, CREATE_POSTS, Posts, Taxis
 
 from stqsh.client.api import Session, connect
 from stqsh.client.run import RunHandle
