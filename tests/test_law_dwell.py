@@ -14,9 +14,12 @@ from support.cases import Case
 from support.group_updates import updates
 from support.oracle import parts_of
 from support.oracle.groups import run_groups
+from support.oracle.refreshes import run_refreshes
 from support.strategies import cases, cut, cuts, restarts, slots
 from support.strategies.first import elapsed, limited_query
-from support.strategies.groups import group_cases
+from support.strategies.groups import dwelling, group_cases
+from support.strategies.refreshes import refreshed_cases
+from support.strategies.timely import timely_cases
 
 FEATURES: dict[str, frozenset[str]] = {
     "regions": frozenset({"circles", "expressions"}),
@@ -103,3 +106,44 @@ def test_members_of_aggregates_dwell(
     some = group_cases(cases(features))
     case = data.draw(some.filter(lambda one: any("dwell_us" in query["options"] for query in one.queries)))
     assert updates(case, count, cut(case, size), again) == run_groups(case)
+
+
+HELD: dict[str, frozenset[str]] = {
+    "objects": frozenset({"circles"}),
+    "events": frozenset({"polygons", "inside", "events"}),
+    "texts": frozenset({"events", "text", "nearest"}),
+    "neighbours": frozenset({"nearest", "circles", "around"}),
+    "joins": frozenset({"joins", "expressions", "nearest"}),
+}
+
+
+@st.composite
+def held_cases(draw: st.DrawFn, some: st.SearchStrategy[Case]) -> Case:
+    """A case of aggregates, of which most have DWELL."""
+    case = draw(some)
+    commands = []
+    for step, command in case.commands:
+        dwells = command["op"] == "register" and case.spec["keep_us"] != 0 and draw(st.integers(0, 3))
+        dwell_us = draw(_durations(case.clock.tick_us) | st.just(6 * case.clock.tick_us))
+        query = {"query": dwelling(command["query"], dwell_us)} if dwells else {}
+        commands.append((step, command | query))
+    return replace(case, commands=commands)
+
+
+@pytest.mark.slow
+@share(6)
+@pytest.mark.parametrize("features", HELD.values(), ids=HELD)
+@given(st.data(), cuts, slots, restarts)
+def test_rows_that_are_held_are_added_up(
+    features: frozenset[str], data: st.DataObject, size: int | None, count: int, again: set[int]
+) -> None:
+    some = st.one_of(refreshed_cases(features), timely_cases(features), group_cases(cases(features)))
+    case = data.draw(held_cases(some))
+    assert updates(case, count, cut(case, size), again) == run_refreshes(case)
+
+
+@pytest.mark.slow
+@share(12, least=10)
+@given(held_cases(refreshed_cases(HELD["texts"])), cuts, slots)
+def test_the_end_refreshes_what_is_added_up(case: Case, size: int | None, count: int) -> None:
+    assert updates(case, count, cut(case, size), ends=True) == run_refreshes(case, case.steps + 1)

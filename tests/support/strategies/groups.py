@@ -101,7 +101,7 @@ def dwelling(query: Spec, dwell_us: int) -> Spec:
     refreshed = sync["sync_us"] is not None
     if is_nearest:
         kind = "refreshed_nearest_first" if refreshed or timed else "nearest_first"
-    elif refreshed or timed or strays:
+    elif refreshed or form.get("each_step") or strays:
         kind = "refreshed_first" if refreshed else "first"
     else:
         return query | {"kind": "dwelling_aggregate"}
