@@ -91,8 +91,8 @@ class _StreamMerge:
             held = HeldAnswers(batch)
             merged, due = held.hold_back(merger.merge(replace(batch, held=held.ids)))
             out += self._encode(merged)
-            for merged in [] if due is None else add_up(batch, due):
-                out += self._encode(merged)
+            for changed in add_up(batch, due):
+                out += self._encode(changed)
         if self._grown:
             grown = [pa.array(np.concatenate(column)) for column in zip(*self._grown, strict=True)]
             out.append(self._chunk("counts", pa.RecordBatch.from_arrays(grown, schema=COUNTS)))

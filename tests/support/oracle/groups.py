@@ -50,9 +50,7 @@ class GroupOracle(Oracle):
         for command in commands:
             match command["op"]:
                 case "register":
-                    query = LiveGroups(since_when(command["query"], n), n)
-                    query.spec = query.spec | {"select": _over_records(query.spec["aggregates"])}
-                    self.queries[command["query"]["id"]] = query
+                    self.begin(command["query"], n)
                 case "pause" | "resume" if command["id"] in self.queries:
                     self.queries[command["id"]].paused = command["op"] == "pause"
                 case "alter" if command["id"] in self.queries:
@@ -72,6 +70,11 @@ class GroupOracle(Oracle):
             else:
                 out += self._changed(n, id_, query)
         return out
+
+    def begin(self, query: Spec, n: int) -> None:
+        """Take a query of a step in; of members it selects what is added up."""
+        spec = since_when(query, n) | {"select": _over_records(query["aggregates"])}
+        self.queries[query["id"]] = LiveGroups(spec, n)
 
     def _gone(self, n: int, id_: int, why: str) -> list[GroupUpdate]:
         if id_ not in self.queries:
