@@ -13,9 +13,11 @@ from support.oracle.groups import run_groups
 from support.oracle.refreshes import run_refreshes
 from support.strategies import cases, cut, cuts, restarts, slots
 from support.strategies.altering import altered_cases
+from support.strategies.dwelling import dwelling_cases, held_cases
 from support.strategies.first import first_cases
 from support.strategies.groups import group_cases
 from support.strategies.refreshes import refreshed_cases
+from support.strategies.timely import timely_cases
 
 FEATURES = {
     "rectangles": frozenset[str](),
@@ -26,6 +28,12 @@ FEATURES = {
     "forgotten": frozenset({"events", "forgotten", "text", "circles"}),
     "dwell": frozenset({"dwell", "circles", "events"}),
     "joins": frozenset({"joins", "expressions", "text"}),
+}
+
+DWELLING = {
+    "circles": frozenset({"circles", "expressions"}),
+    "neighbours": frozenset({"nearest", "text"}),
+    "events": frozenset({"events", "circles", "nearest", "polygons", "inside"}),
 }
 
 
@@ -66,6 +74,28 @@ def test_updates_of_groups_are_the_oracles(
 ) -> None:
     case = data.draw(altered_cases(group_cases(cases(FEATURES[name])), FEATURES[name]))
     assert updates(case, count, cut(case, size), again) == run_groups(case)
+
+
+@share(6)
+@pytest.mark.parametrize("features", DWELLING.values(), ids=DWELLING)
+@given(st.data(), cuts, slots, restarts)
+def test_updates_of_rows_that_dwell_are_the_oracles(
+    features: frozenset[str], data: st.DataObject, size: int | None, count: int, again: set[int]
+) -> None:
+    some = dwelling_cases(features)
+    case = data.draw(altered_cases(some, features))
+    has_the_oracles_updates(case, count, size, again)
+
+
+@share(6)
+@pytest.mark.parametrize("features", DWELLING.values(), ids=DWELLING)
+@given(st.data(), cuts, slots, restarts)
+def test_updates_of_groups_that_dwell_are_the_oracles(
+    features: frozenset[str], data: st.DataObject, size: int | None, count: int, again: set[int]
+) -> None:
+    some = st.one_of(refreshed_cases(features), timely_cases(features), group_cases(cases(features)))
+    case = data.draw(altered_cases(held_cases(some), features))
+    assert updates(case, count, cut(case, size), again) == run_refreshes(case)
 
 
 @share(6)

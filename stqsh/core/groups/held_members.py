@@ -8,7 +8,6 @@ rows that readers would hold; a row that leaves takes back what it last added. C
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from stqsh.arrays import Array
-from stqsh.core.aggregates.states import States, group_payloads
+from stqsh.core.aggregates.states import group_payloads
 from stqsh.core.groups.candidate_columns import of_values
 from stqsh.core.groups.candidate_groups import candidate_groups
 from stqsh.core.groups.group_deltas import MemberChanges
@@ -43,16 +42,24 @@ def add_up(batch: MergeInput, due: DueUpdates | None) -> list[MergedUpdates]:
         return [] if due is None else [MergedUpdates(due.updates, due.records)]
     store, marks = GroupStore(batch.state, batch.spec.id, prefix), MarkWriter()
     _register(batch, store, marks)
-    mine, shown = store.queries.id.copy(), [] if due is None else [due]
-    _retire(batch, mine, marks)
-    for one in shown:
-        _begin(one, store, marks)
+    _retire(batch, store, marks)
+    if due is None:
+        return [merge_groups(_marked(batch, marks))]
+    _begin(due, store, marks)
+    groups, updates = _marked(batch, marks), due.updates
+    mine = np.isin(updates.query, store.queries.id)
+    members = MemberChanges(updates.query, updates.step, due.held, updates.op)
+    changes = MemberChanges(*(column[mine] for column in members))
+    found = candidate_groups(groups, changes, due.records, _no_distances, read_marks(groups.marks))
+    merged = merge_groups(replace(groups, partials=list(group_payloads(found))))
+    return [MergedUpdates(updates.where(~mine), due.records), merged]
+
+
+def _marked(batch: MergeInput, marks: MarkWriter) -> MergeInput:
+    """Return the batch of the groups, with marks and without differences."""
     written = marks.batch()
-    groups = replace(batch, kind=f"{batch.kind}-groups", marks=[] if written is None else [written])
-    partials = [some for one in shown for some in group_payloads(_differences(groups, one, mine))]
-    merged = merge_groups(replace(groups, partials=partials))
-    rows = [one.updates.where(~np.isin(one.updates.query, mine)) for one in shown]
-    return [*(MergedUpdates(some, one.records) for some, one in zip(rows, shown, strict=True)), merged]
+    given = [] if written is None else [written]
+    return replace(batch, kind=f"{batch.kind}-groups", marks=given, partials=[])
 
 
 def _register(batch: MergeInput, store: GroupStore, marks: MarkWriter) -> None:
@@ -65,14 +72,14 @@ def _register(batch: MergeInput, store: GroupStore, marks: MarkWriter) -> None:
     given = msgspec.json.decode(f"[{','.join(spec.dictionary.to_pylist())}]", type=list[AggregateSpec | None])
     texts = ["" if one is None else msgspec.json.encode(of_values(one)).decode() for one in given]
     marks.register(ids, batch.first, texts, spec.indices.to_numpy()[first])
-    store.register(*read_marks([whole for whole in [marks.batch()] if whole is not None]))
+    store.register(*read_marks(_marked(batch, marks).marks))
 
 
-def _retire(batch: MergeInput, mine: Array, marks: MarkWriter) -> None:
+def _retire(batch: MergeInput, store: GroupStore, marks: MarkWriter) -> None:
     """Mark the queries that end; their groups are retracted as they are."""
     ends = all_marks(batch.marks)
     for mark, why in ((DROP, DROPPED), (END, ENDED)):
-        at = np.flatnonzero((ends.mark == mark) & np.isin(ends.query, mine))
+        at = np.flatnonzero((ends.mark == mark) & np.isin(ends.query, store.queries.id))
         marks.retire(ends.query[at], ends.step[at], why)
 
 
@@ -84,14 +91,6 @@ def _begin(due: DueUpdates, store: GroupStore, marks: MarkWriter) -> None:
         marks.add(due.looked[begins & (due.steps == step)], step, BEGIN)
     heeding = store.those(lambda spec: spec.heeds_time)
     marks.wake(due.looked[np.isin(due.looked, heeding)], due.clock)
-
-
-def _differences(groups: MergeInput, due: DueUpdates, mine: Array) -> Iterator[States]:
-    """Return the group changes of the rows that are due."""
-    updates, marks = due.updates, read_marks(groups.marks)
-    members = MemberChanges(updates.query, updates.step, due.held, updates.op)
-    changes = MemberChanges(*(column[np.isin(updates.query, mine)] for column in members))
-    return candidate_groups(groups, changes, due.records, _no_distances, marks)
 
 
 def _no_distances(query: Array, versions: Array) -> Array:

@@ -212,12 +212,12 @@ def _dwelling(spec: QuerySpec, aggregates: AggregateSpec, *, is_significant: boo
         kind = REFRESHED_NEAREST_FIRST if timed or sync_us is not None else NEAREST_FIRST
     else:
         kind = FIRST if sync_us is None else REFRESHED_FIRST
-    # The order of rows does not matter, but slots compute distances from a centre only step by step.
+    # Slots compute distances from the centre of a region only step by step; ALTER may make the centre move.
     far = not is_nearest and any(has_node(expr, DistanceExpr) for expr in aggregates.values)
     first = FirstSpec(
         order=(OrderColumn(DistanceExpr(), False),) if is_nearest else (),
         limit=MOST_MEMBERS,
-        each_step=bool(timed) or (far and (kind == FIRST or isinstance(spec.region, MovingCircleSpec))),
+        each_step=bool(timed) or far,
         timed=timed,
         sync_us=sync_us,
         window_us=aggregates.window_us,

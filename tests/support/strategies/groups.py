@@ -105,7 +105,7 @@ def dwelling(query: Spec, dwell_us: int) -> Spec:
         kind = "refreshed_first" if refreshed else "first"
     else:
         return query | {"kind": "dwelling_aggregate"}
-    each_step = bool(timed or strays or (far and kind == "first"))
+    each_step = bool(timed or far)
     order = [[["distance"], False, False]] if is_nearest else []
     first = {"order": order, "limit": 2**31 - 1, "each_step": each_step, "timed": timed}
     return query | {"kind": kind, "first": first | sync}
