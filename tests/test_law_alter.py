@@ -13,11 +13,10 @@ from support.oracle.groups import run_groups
 from support.oracle.refreshes import run_refreshes
 from support.strategies import cases, cut, cuts, restarts, slots
 from support.strategies.altering import altered_cases
-from support.strategies.dwelling import dwelling_cases, held_cases
+from support.strategies.dwelling import dwelling_aggregates, dwelling_cases
 from support.strategies.first import first_cases
 from support.strategies.groups import group_cases
 from support.strategies.refreshes import refreshed_cases
-from support.strategies.timely import timely_cases
 
 FEATURES = {
     "rectangles": frozenset[str](),
@@ -82,8 +81,7 @@ def test_updates_of_groups_are_the_oracles(
 def test_updates_of_rows_that_dwell_are_the_oracles(
     features: frozenset[str], data: st.DataObject, size: int | None, count: int, again: set[int]
 ) -> None:
-    some = dwelling_cases(features)
-    case = data.draw(altered_cases(some, features))
+    case = data.draw(altered_cases(dwelling_cases(features), features))
     has_the_oracles_updates(case, count, size, again)
 
 
@@ -93,8 +91,7 @@ def test_updates_of_rows_that_dwell_are_the_oracles(
 def test_updates_of_groups_that_dwell_are_the_oracles(
     features: frozenset[str], data: st.DataObject, size: int | None, count: int, again: set[int]
 ) -> None:
-    some = st.one_of(refreshed_cases(features), timely_cases(features), group_cases(cases(features)))
-    case = data.draw(altered_cases(held_cases(some), features))
+    case = data.draw(altered_cases(dwelling_aggregates(features), features))
     assert updates(case, count, cut(case, size), again) == run_refreshes(case)
 
 

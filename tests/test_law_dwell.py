@@ -12,10 +12,9 @@ from support.group_updates import updates
 from support.oracle.groups import run_groups
 from support.oracle.refreshes import run_refreshes
 from support.strategies import cases, cut, cuts, restarts, slots
-from support.strategies.dwelling import dwelling_cases, held_cases
+from support.strategies.dwelling import dwelling_aggregates, dwelling_cases, held_cases
 from support.strategies.groups import group_cases
 from support.strategies.refreshes import refreshed_cases
-from support.strategies.timely import timely_cases
 
 FEATURES: dict[str, frozenset[str]] = {
     "regions": frozenset({"circles", "expressions"}),
@@ -74,8 +73,7 @@ HELD: dict[str, frozenset[str]] = {
 def test_rows_that_are_held_are_added_up(
     features: frozenset[str], data: st.DataObject, size: int | None, count: int, again: set[int]
 ) -> None:
-    some = st.one_of(refreshed_cases(features), timely_cases(features), group_cases(cases(features)))
-    case = data.draw(held_cases(some))
+    case = data.draw(dwelling_aggregates(features))
     assert updates(case, count, cut(case, size), again) == run_refreshes(case)
 
 

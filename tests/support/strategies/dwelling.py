@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from support.cases import Case
 from support.oracle import parts_of
 from support.strategies.first import elapsed, limited_query
-from support.strategies.groups import dwelling
+from support.strategies.groups import dwelling, group_cases
+from support.strategies.refreshes import refreshed_cases
+from support.strategies.timely import timely_cases
 from support.strategies.whole import cases
 
 
@@ -58,6 +60,13 @@ def _timed(draw: st.DrawFn, case: Case, query: dict[str, Any]) -> dict[str, Any]
     options |= {"dwell_us": draw(_durations(case.clock.tick_us))} if draw(st.booleans()) else {}
     kind = "refreshed_nearest_first" if is_nearest else "first"
     return query | {"kind": kind, "select": select, "first": first, "options": options}
+
+
+def dwelling_aggregates(features: frozenset[str]) -> st.SearchStrategy[Case]:
+    """Cases of aggregates that follow each step, are refreshed, or change as time passes; most have DWELL."""
+    return held_cases(
+        st.one_of(refreshed_cases(features), timely_cases(features), group_cases(cases(features)))
+    )
 
 
 @st.composite
