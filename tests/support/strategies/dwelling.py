@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from support.cases import Case
 from support.oracle import parts_of
-from support.strategies.first import elapsed, limited_query
 from support.strategies.groups import dwelling, group_cases
 from support.strategies.refreshes import refreshed_cases
 from support.strategies.timely import timely_cases
+from support.strategies.top_n import elapsed, limited_query
 from support.strategies.whole import cases
 
 
