@@ -23,7 +23,7 @@ TAXIS = (
     ("ts", "TIMESTAMP"),
     ("status", "STRING"),
 )
-GLANCE = SessionSummary(
+SUMMARY = SessionSummary(
     "mine",
     progress=Progress(3, 12, 1_201_964_401, 1_000_000),
     streams=("taxis", "posts"),
@@ -33,10 +33,11 @@ GLANCE = SessionSummary(
     selected=(("q1", ("oid", "far"), ("taxis", "cars")),),
     columns=(
         ("taxis", TAXIS),
-        ("posts", (("id", "BIGINT"), ("body", "STRING"))),
+        ("posts", (("id", "BIGINT"), ("body", "STRING"), ("topic", "STRING"))),
         ("cars", (("plate", "STRING"),)),
     ),
     keys=(("taxis", "oid"), ("posts", "id")),
+    derived=(("taxis", ()), ("posts", ("topic",))),
     members=(("zones", ("north", "south")),),
 )
 LIVE = {"taxis": ("ambulance", "taxi-001", "taxi-002"), "posts": ("7", "71", "8")}
@@ -48,7 +49,7 @@ def live_values(stream: str, column: str, prefix: str) -> tuple[str, ...]:
 
 
 def completions(text: str, after: str = "", *, asked: bool = True) -> list[str]:
-    found = StqlCompleter(lambda: GLANCE, live_values).get_completions(
+    found = StqlCompleter(lambda: SUMMARY, live_values).get_completions(
         Document(text + after, len(text)), CompleteEvent(completion_requested=asked)
     )
     return [completion.text for completion in found]
@@ -236,5 +237,6 @@ def test_follow_offers_the_keys_of_its_stream() -> None:
 
 def test_insert_offers_columns_where_they_are_listed() -> None:
     assert completions("INSERT INTO taxis (") == ["oid", "lon", "lat", "ts", "status"]
+    assert completions("INSERT INTO posts (") == ["id", "body"]
     assert not {"oid", "lon", "plate"} & set(completions("INSERT INTO taxis VALUES ("))
     assert "NOW" in completions("INSERT INTO taxis VALUES ('a', ")

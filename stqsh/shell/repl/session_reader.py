@@ -94,6 +94,7 @@ def _catalogue(session: Session) -> SessionSummary:
         streams=tuple(stream.name for stream in streams),
         columns=tuple((name, tuple((column, kind) for column, kind in columns)) for name, columns in listed),
         keys=tuple((one.name, one.spec.key) for one in streams),
+        derived=tuple((one.name, tuple(column.name for column in one.spec.derived)) for one in streams),
         members=tuple((area.name, tuple(area.spec.members)) for area in areas),
         scheme=session.settings().text("shell.scheme"),
         editing=session.settings().text("shell.keys"),

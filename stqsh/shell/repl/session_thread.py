@@ -41,6 +41,7 @@ class SessionSummary:
         streams, tables, regions, queries, views, functions: Names.
         columns: The columns of each stream and table, with their types.
         keys: The key column of each stream.
+        derived: The derived columns of each stream.
         members: The names in each set of regions.
         scheme: The setting shell.scheme.
         editing: The setting shell.keys.
@@ -57,6 +58,7 @@ class SessionSummary:
     streams: tuple[str, ...] = ()
     columns: tuple[tuple[str, tuple[tuple[str, str], ...]], ...] = ()
     keys: tuple[tuple[str, str], ...] = ()
+    derived: tuple[tuple[str, tuple[str, ...]], ...] = ()
     members: tuple[tuple[str, tuple[str, ...]], ...] = ()
     scheme: str = "auto"
     editing: str = "emacs"

@@ -212,8 +212,10 @@ class Candidates:
         """Yield the columns that INSERT INTO may list; its values are not columns."""
         stream = cursor.words[2].strip('"') if len(cursor.words) > 2 else ""
         is_listing = all(word.upper() != "VALUES" for word in cursor.words[3:])
+        derived = dict(self.summary.derived).get(stream, ())
         for column, kind in dict(self.summary.columns).get(stream, ()) if is_listing else ():
-            yield _column(column), f"{kind} of {stream}"
+            if column not in derived:
+                yield _column(column), f"{kind} of {stream}"
 
     def _followed(self, cursor: CursorContext) -> Iterator[Word]:
         """Yield columns for the condition of a TAIL: those its query selects, then those of its relations."""
