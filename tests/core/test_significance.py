@@ -1,6 +1,6 @@
 """RETAIN SIGNIFICANT on one slot: who is kept and for whom, what is forgotten, and that caches suffice.
 
-`tests/laws/test_law_significant.py` holds whole runs to an oracle; here are reference counts, memory, and what
+`tests/laws/test_law_significant.py` holds whole runs to an oracle; here are reference counts, memory and what
 the cache's distance promises of objects that keep to MAX SPEED.
 """
 
