@@ -185,7 +185,7 @@ def register(db: ControlDb, query: Registered) -> QueryRow:
         StqshError: the name is in use, or another client has since dropped what the query uses.
     """
     spec = query.spec
-    with db.transaction() as connection:
+    with db.transaction(queries_only=True) as connection:
         check_free(db, spec.name)
         check_used(db, spec)
         row = append(db, spec, query.text)
@@ -203,7 +203,7 @@ def change_query(db: ControlDb, kind: QueryChange, text: str, query: QueryRow) -
     Raises:
         StqshError: another client has since dropped it, or it has ended.
     """
-    with db.transaction() as connection:
+    with db.transaction(queries_only=True) as connection:
         _check_live(db, query)
         row = append(db, _CHANGES[kind](query.id, query.name, query.stream_id), text)
         connection.execute(
@@ -218,7 +218,7 @@ def alter_query(db: ControlDb, text: str, query: QueryRow, spec: QuerySpec) -> L
     Raises:
         StqshError: another client has since dropped the query or what its region refers to, or it has ended.
     """
-    with db.transaction() as connection:
+    with db.transaction(queries_only=True) as connection:
         _check_live(db, query)
         check_used(db, spec)
         [(state,)] = db.query("SELECT state FROM queries WHERE id = ?", query.id)
@@ -240,7 +240,7 @@ def alter_query(db: ControlDb, text: str, query: QueryRow, spec: QuerySpec) -> L
 
 def drop_if_live(db: ControlDb, query: QueryRow) -> None:
     """Log a DROP of a query; do nothing if another client has since dropped it, or it has ended."""
-    with db.transaction():
+    with db.transaction(queries_only=True):
         if _is_live(db, query):
             change_query(db, "drop", f"DROP QUERY {query.name};", query)
 
@@ -291,8 +291,13 @@ def check_used(db: ControlDb, query: QuerySpec) -> None:
     wanted = [("streams", query.stream_id, "stream"), *(("areas", id_, "region") for id_ in query.areas)]
     wanted += [("tables", join.table_id, "table") for join in query.joins]
     for table, id_, word in wanted:
-        if not db.query(f"SELECT 1 FROM {table} WHERE id = ? AND dropped_seq IS NULL", id_):
+        if not _is_there(db, table, id_):
             raise StqshError(
                 f"a {word} that query {query.name} asks about no longer exists",
                 hint=f"another shell has dropped it; SHOW {word.upper()}S lists those that exist",
             )
+
+
+def _is_there(db: ControlDb, table: str, id_: int) -> bool:
+    sql = f"SELECT 1 FROM {table} WHERE id = ? AND dropped_seq IS NULL"
+    return db.remembered((sql, id_), lambda: bool(db.query(sql, id_)))
