@@ -241,7 +241,8 @@ def find_query(db: ControlDb, name: str) -> QueryRow | None:
     """Return the live query of that name, or else the last query that had the name."""
 
     def read() -> QueryRow | None:
-        rows = db.query(f"{_QUERY} WHERE name = ? ORDER BY {LIVE} DESC, id DESC LIMIT 1", name)
+        rows = db.query(f"{_QUERY} WHERE name = ? AND {LIVE}", name)
+        rows = rows or db.query(f"{_QUERY} WHERE name = ? ORDER BY id DESC LIMIT 1", name)
         return _query(db, rows[0]) if rows else None
 
     return db.just_read(name, read)  # a statement looks up its name more than once

@@ -24,7 +24,6 @@ from stqsh.lang.syntax.forms import Alike, Form, alike_of
 from stqsh.lang.syntax.parse import parse
 from stqsh.spec.query import QuerySpec
 from stqsh.storage.control_log import to_text
-from stqsh.storage.queries.query_templates import QueryTemplate
 
 _FITS: dict[Content, Callable[[float], bool]] = {
     "number": math.isfinite,
@@ -33,6 +32,8 @@ _FITS: dict[Content, Callable[[float], bool]] = {
     "length": lambda value: value > 0,
 }
 """Which numbers a hole takes; any other number is left to the binder."""
+_FEW = 10
+"""Statements of a form that are bound one by one."""
 _SIDES = (("x1", "x2"), ("y1", "y2"))
 
 
@@ -72,7 +73,7 @@ class _BoundForm:
 def bound_alike(context: StatementContext, statement: RegisterQuery) -> QuerySpec | None:
     """Return the spec of a statement whose form is bound, without its id; None if it must be bound itself."""
     alike = alike_of(statement)
-    if alike is None:
+    if alike is None or alike.form.count < _FEW:
         return None
     bound = context.link.db.remembered(alike.form, lambda: _bound(context, statement, alike))
     if bound is None or context.knows(statement.name.text):  # then the binder says what the name is
@@ -92,6 +93,8 @@ def _bound(context: StatementContext, statement: RegisterQuery, alike: Alike) ->
 
 
 def _with_holes(context: StatementContext, form: Form) -> _BoundForm | None:
+    from stqsh.storage.queries.query_templates import QueryTemplate  # pyarrow: only when needed
+
     text = form.with_parameters()
     if has_bare_words(text):
         return None

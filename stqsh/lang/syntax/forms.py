@@ -38,15 +38,17 @@ _MOST_FORMS = 1000
 _CORNERS, _CENTRE = 4, 2
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Form:
     """What statements that are alike have in common.
 
     Attributes:
         parts: the text from the query's name on, around the numbers that may differ.
+        count: how many statements were read by this form.
     """
 
     parts: tuple[str, ...]
+    count: int = 0
 
     def with_parameters(self) -> str:
         """Return the statement that registers queries of this form from rows with the columns c0, c1, …."""
@@ -102,6 +104,7 @@ class Forms:
         if form is None:
             return None
         own = [_number(text) for text, differs in zip(numbers, free, strict=True) if differs]
+        form.count += 1
         return None if None in own else _late(piece, _named(head), Alike(form, tuple(own)))  # type: ignore[arg-type]
 
     def note(self, statement: Statement) -> None:
