@@ -86,7 +86,7 @@ def statements(template: Template, rows: list[dict[str, Any]]) -> Iterator[str]:
 
 def feed(session: Session, rows: list[dict[str, Any]], sizes: Iterator[tuple[int, bool]]) -> None:
     """Apply rows in parts of the given sizes; a part with a kill ends before its commit."""
-    db, home = session.link.db, session.home
+    db, home = session.connection.db, session.home
     while True:
         stream = find_query_stream(db, "watch")
         assert stream is not None
@@ -110,7 +110,7 @@ def feed(session: Session, rows: list[dict[str, Any]], sizes: Iterator[tuple[int
 
 def post(session: Session, rows: list[dict[str, Any]], sizes: Iterator[tuple[int, bool]]) -> None:
     """Post rows in parts of the given sizes; one that is killed has no answer, and is posted again."""
-    db, home, start = session.link.db, session.home, 0
+    db, home, start = session.connection.db, session.home, 0
     stream = find_query_stream(db, "watch")
     assert stream is not None
     intake = HttpIntake(stream.spec.rows, home.stream(stream.id), applied(home, db, stream))
@@ -158,6 +158,6 @@ def test_rows_are_the_statements_that_they_stand_for(template: Template, data: s
         execute(typed, made)
         for statement in statements(template, rows):
             execute(typed, statement)
-        assert commands(read_log(streamed.link.db)) == commands(read_log(typed.link.db))
+        assert commands(read_log(streamed.connection.db)) == commands(read_log(typed.connection.db))
         names = [[query.name for query in session.queries()] for session in (streamed, typed)]
         assert names[0] == names[1]

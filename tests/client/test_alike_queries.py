@@ -51,8 +51,8 @@ def opened(tmp_path: Path) -> Iterator[Callable[[str], tuple[Session, ControlDb]
     def open_session(name: str) -> tuple[Session, ControlDb]:
         home = open_home(name, root=tmp_path)
         db = ControlDb(home.path, clock=lambda: 7, create=True)
-        link = Connection(home, db, lambda home: EngineInfo(0, 0, 0, "ready"))
-        sessions.append(Session(home, load_profile(None), autoplay=False, link=link))
+        connection = Connection(home, db, lambda home: EngineInfo(0, 0, 0, "ready"))
+        sessions.append(Session(home, load_profile(None), autoplay=False, connection=connection))
         list(sessions[-1].outcomes(CREATE, file=str(tmp_path / "s.stq")))
         return sessions[-1], db
 

@@ -75,7 +75,7 @@ def bound_alike(context: StatementContext, statement: RegisterQuery) -> QuerySpe
     alike = alike_of(statement)
     if alike is None or alike.form.count < _FEW:
         return None
-    bound = context.link.db.remembered(alike.form, lambda: _bound(context, statement, alike))
+    bound = context.connection.db.remembered(alike.form, lambda: _bound(context, statement, alike))
     if bound is None or context.knows(statement.name.text):  # then the binder says what the name is
         return None
     return bound.filled(statement.name.text, alike.numbers)

@@ -141,7 +141,7 @@ def query_stream(context: StatementContext, statement: RegisterQueries) -> Messa
         raise BindError(f"the SELECT of a query stream {what}", statement.select.items[0].span, hint=hint)
     key = NAME_COLUMN if statement.key is None else statement.key.text
     spec = bind(statement, context.view, inferred=[*({key: "STRING"} | parameters).items()]).spec
-    check_kind(context.link.db, spec.kind)
+    check_kind(context.connection.db, spec.kind)
     template = _template(statement, spec)
     kinds = _wanted(statement, template, key) | {DROP_COLUMN: "BOOLEAN"}
     columns = [(column, kinds[column]) for column in dict.fromkeys((key, *template.parameters, DROP_COLUMN))]
@@ -156,10 +156,10 @@ def query_stream(context: StatementContext, statement: RegisterQueries) -> Messa
     )
     check_format(rows)
     if isinstance(source, HttpSource):
-        check_port(context.link.db, source)
+        check_port(context.connection.db, source)
     members = members_beyond(spec, context.view)
     made = create_query_stream(
-        context.link.db,
+        context.connection.db,
         f"{to_sql(statement)};",
         QueryStreamSpec(
             rows=rows,
@@ -170,12 +170,12 @@ def query_stream(context: StatementContext, statement: RegisterQueries) -> Messa
             tables=tuple(join.table_id for join in spec.joins),
         ),
     )
-    context.link.wake()
+    context.connection.wake()
     listed = ", ".join(column for column, _ in columns)
     begun = f"queries {made.name} are registered by rows of {listed}"
     told = ["; ".join(filter(None, (begun, window_remark(context, spec))))]
     if isinstance(rows.source, HttpSourceSpec):
-        told += posting_notes(context.link.home.stream(made.id), rows.source)
+        told += posting_notes(context.connection.home.stream(made.id), rows.source)
     return Message("\n".join(told))
 
 
@@ -208,7 +208,7 @@ def _registered(
     """Register the queries of all rows, block by block; raise `StqshError` if no row makes one."""
     with locating(statement.piece):
         spec = bind(statement, context.view, inferred=columns).spec
-        check_kind(context.link.db, spec.kind)
+        check_kind(context.connection.db, spec.kind)
         template = _template(statement, spec)
         key = _key_column(statement, dict(columns))
         wanted = _wanted(statement, template, key)
@@ -217,7 +217,7 @@ def _registered(
     for block in blocks(wanted or {columns[0][0]: "STRING"}):
         for rows, places in checks.good_rows(block):
             checks.names_in_use(block, rows, places, _register(context, template, rows, members))
-        context.link.wake()
+        context.connection.wake()
     done = BulkRegistration(checks.registered, checks.refused, checks.faults())
     if done.refused and not done.registered:
         raise StqshError(
@@ -240,16 +240,16 @@ def _register(
     beyond = reach_beyond(template, rows, members)
     in_use = np.zeros(rows.num_rows, np.bool_)
     if not beyond.all():
-        in_use[~beyond] = register_rows(context.link.db, template, rows.filter(pa.array(~beyond)))
+        in_use[~beyond] = register_rows(context.connection.db, template, rows.filter(pa.array(~beyond)))
     for row in np.flatnonzero(beyond).tolist():
         alone = TemplateRows(template, rows.slice(row, 1), 0)
         spec = alone.spec(0)
         if context.knows(spec.name):
             in_use[row] = True
             continue
-        stream = stream_by_id(context.link.db, spec.stream_id).spec
+        stream = stream_by_id(context.connection.db, spec.stream_id).spec
         text = alone.statement(spec.name, spec.text)
-        register(context.link.db, Registered(text, go_on(spec, stream, context.view)))
+        register(context.connection.db, Registered(text, go_on(spec, stream, context.view)))
     return in_use
 
 
