@@ -347,7 +347,8 @@ def query_stream_values(connection: Connection, stream: QueryStreamRow) -> tuple
     from stqsh.sources.live.protocol import read_problem
 
     over = stream_by_id(connection.db, stream.spec.stream_id).name
-    problem = read_problem(connection.home.stream(stream.id) / SPOOL)
+    folder = connection.home.stream(stream.id)
+    problem = read_problem(folder) or read_problem(folder / SPOOL)
     source = source_text(StreamRow(stream.id, stream.name, stream.spec.rows))
     count = count_streamed(connection.db, stream.id)
     return (stream.name, over, source, count, stream.rows, stream.dead, problem or "ready")
