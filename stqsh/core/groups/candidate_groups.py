@@ -1,0 +1,96 @@
+"""The groups of candidates at Aggregate, which has their records and the values that slots looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from stqsh.arrays import Array
+from stqsh.core.aggregates.states import States
+from stqsh.core.base.clock import BatchTiming
+from stqsh.core.conditions.resolver import Resolver
+from stqsh.core.groups.candidate_columns import is_looked_up, lookup_columns
+from stqsh.core.groups.group_deltas import Distances, GroupDeltas, MemberChanges
+from stqsh.core.groups.group_store import GroupStore
+from stqsh.core.groups.marks import DROP, END, REGISTER, GroupMarks
+from stqsh.core.output.candidates import CandidateRecords
+from stqsh.core.output.merge import MergeInput
+from stqsh.spec.aggregate import AggregateSpec
+
+
+@dataclass(frozen=True)
+class _CandidateColumns:
+    """The columns of candidates, for expressions."""
+
+    records: CandidateRecords
+    resolver: Resolver
+
+    def columns(self, names: Iterable[str], versions: Array) -> dict[str, pa.Array[Any]]:
+        """Return columns of versions by name, and an unnamed one that determines the length of constants."""
+        shown = self.records.show(versions)
+        found = {name: shown.column(name) for name in names if not is_looked_up(name)}
+        if looked_up := [name for name in names if is_looked_up(name)]:
+            found |= lookup_columns(looked_up, self.records.looked_up(versions))
+        return found | {"": pa.nulls(len(versions))}
+
+
+def candidate_groups(
+    batch: MergeInput,
+    changes: MemberChanges,
+    records: CandidateRecords,
+    distances: Distances,
+    marks: tuple[GroupMarks, list[str]],
+) -> Iterator[States]:
+    """Yield the group changes that members cause until their queries end, one spec of queries at a time.
+
+    Args:
+        batch: The batch, with the prefix of the groups as its kind.
+        changes: The members that come and leave, with queries by id.
+        records: Their records.
+        distances: Returns DISTANCE.
+        marks: The marks of the batch, and the texts that they refer to.
+    """
+    changes = _lasting(changes, marks[0])
+    if not len(changes.query):
+        return
+    specs = _specs(batch, marks[0].those(REGISTER), marks[1])
+    ids = np.unique(changes.query)
+    timing = BatchTiming(int(changes.step.min()), int(changes.step.max()), 0, 1, -1)
+    source = _CandidateColumns(records, Resolver(batch.state, batch.spec))
+    deltas = GroupDeltas(source, len(records), timing, ids, distances)
+    by_spec: dict[AggregateSpec, list[int]] = {}
+    for number, id_ in enumerate(ids.tolist()):
+        by_spec.setdefault(specs[id_], []).append(number)
+    position: Array = np.searchsorted(ids, changes.query)
+    for spec, mine in by_spec.items():
+        chosen = np.isin(position, mine)
+        some = MemberChanges(*(column[chosen] for column in changes._replace(query=position)))
+        found = deltas.of_members(spec, some)
+        if found is not None:
+            yield found
+
+
+def _specs(batch: MergeInput, added: GroupMarks, texts: list[str]) -> dict[int, AggregateSpec]:
+    """Return the spec of each query by id, both of stored and of new queries."""
+    store = GroupStore(batch.state, batch.spec.id, f"s{batch.spec.id}/{batch.kind}")
+    known = store.queries
+    specs = {id_: store.spec(form) for id_, form in zip(known.id.tolist(), known.form.tolist(), strict=True)}
+    for id_, place in zip(added.query.tolist(), added.spec.tolist(), strict=True):
+        specs[id_] = msgspec.json.decode(texts[place], type=AggregateSpec)
+    return specs
+
+
+def _lasting(changes: MemberChanges, marks: GroupMarks) -> MemberChanges:
+    """Return the changes before their queries end; at the end Aggregate retracts the groups as they are."""
+    ends = np.flatnonzero(np.isin(marks.mark, (DROP, END)))
+    if not len(ends):
+        return changes
+    ends = ends[np.argsort(marks.query[ends])]
+    place = np.minimum(np.searchsorted(marks.query[ends], changes.query), len(ends) - 1)
+    is_over = (marks.query[ends][place] == changes.query) & (changes.step >= marks.step[ends][place])
+    return MemberChanges(*(column[~is_over] for column in changes))
