@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -53,7 +53,7 @@ from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.printer.queries import registration
 from stqsh.lang.syntax.parse import parse
 from stqsh.spec.log import RunSpec, RunToEnd, StreamPaused
-from stqsh.spec.query import BUILT_IN, QuerySpec, SnapshotSpec
+from stqsh.spec.query import BUILT_IN, QuerySpec, SnapshotSpec, kind_of_region
 from stqsh.spec.region import EVERYWHERE
 from stqsh.spec.source_facts import set_aside_text
 from stqsh.spec.stream import FileSourceSpec, StreamSpec
@@ -167,7 +167,33 @@ def subscribe(context: StatementContext, statement: statements.Subscribe) -> Ite
         yield Message(f"{name}: {remark}")
     text = to_sql(statements.RegisterQuery(Name(name), statement.select))
     query = context.register_own(f"{text};", bound.spec)
-    yield Subscription(query, TailOptions(), context.connection, temporary=True, until_idle=context.is_script)
+    yield Subscription(
+        query,
+        TailOptions(),
+        context.connection,
+        temporary=True,
+        until_idle=context.is_script,
+        why_empty=partial(_absence, context, bound.spec),
+    )
+
+
+def _absence(context: StatementContext, spec: QuerySpec) -> str:
+    """Return why nothing is in the answer of a query now; "" if the reason is unknown."""
+    if spec.kind not in BUILT_IN or (spec.aggregates is None and spec.top_n and not spec.top_n.limit):
+        return ""
+    asked = SnapshotSpec(
+        stream=spec.stream,
+        stream_id=spec.stream_id,
+        kind=kind_of_region(spec.region).name,
+        region=spec.region,
+        condition=spec.condition,
+        join=spec.join,
+        areas=spec.areas,
+    )
+    stream = stream_by_id(context.connection.db, spec.stream_id).spec
+    from stqsh.client.read.empty_answers import empty_reason  # numpy
+
+    return empty_reason(context.connection, context.snapshots, asked, stream)
 
 
 def create_view(context: StatementContext, statement: statements.CreateView) -> Iterator[Outcome]:
@@ -249,7 +275,8 @@ def tail(context: StatementContext, statement: statements.Tail) -> Iterator[Outc
     options = TailOptions(spec.from_step, only, spec.where, spec.limit, spec.from_us, spec.since_us)
     query = _query(context, statement.name.text)
     context.connection.wake()
-    yield Subscription(query, options, context.connection, until_idle=context.is_script)
+    absence = partial(_absence, context, query.spec)
+    yield Subscription(query, options, context.connection, until_idle=context.is_script, why_empty=absence)
 
 
 def watch(context: StatementContext, statement: statements.Watch) -> Iterator[Outcome]:
