@@ -142,6 +142,11 @@ class SlotQuery(msgspec.Struct, frozen=True, kw_only=True, rename={"top_n": "fir
         return self.aggregates is not None and self.top_n is not None
 
     @property
+    def shown_kind(self) -> str:
+        """The kind as users read it."""
+        return f"aggregate of {self.kind}" if self.adds_up_rows else self.kind
+
+    @property
     def values(self) -> tuple[Expr, ...]:
         """The values of a member that slots compute: those that are added up, or else the select list."""
         if self.aggregates is None or self.top_n is None:

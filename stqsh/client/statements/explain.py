@@ -46,7 +46,7 @@ def explain_query(context: StatementContext, spec: QuerySpec, *, analyze: bool) 
     kind = _kind_explanation(spec, stream, measured)
     items = [
         ("query", spec.name),
-        ("kind", f"continuous {_aggregate(spec)}{spec.kind}"),
+        ("kind", f"continuous {spec.shown_kind}"),
         *_place(spec, stream, measured),
         *_kept(context, spec, stream),
         ("slots", context.snapshots.asked.text(stream, spec, _slots(measured))),
@@ -83,10 +83,8 @@ def explain_select(context: StatementContext, spec: SnapshotSpec) -> Rows:
     return Rows("explain", ("item", "value"), tuple(items))
 
 
-def _aggregate(spec: BoundQuery) -> str:
-    """Return the aggregation of members, as a text before the name of a kind that does not imply it."""
-    if isinstance(spec, QuerySpec):
-        return "aggregate of " if spec.adds_up_rows else ""
+def _aggregate(spec: SnapshotSpec) -> str:
+    """Return the aggregation of a snapshot's members, as a text before the name of its kind."""
     if spec.aggregates is not None:
         return "aggregate of "
     return "count of " if spec.aggregate == "count" else ""
