@@ -522,18 +522,6 @@ def test_tail_knows_no_distance_that_is_not_selected(taxis: Catalogue) -> None:
     [
         ("SELECT * FROM taxis M, robots R", "joins of streams with each other"),
         ("SELECT loc INSIDE CIRCLE(5) AROUND '7' AS near FROM taxis", "a moving region outside of WHERE"),
-        (
-            "SELECT DISTINCT status, COUNT(*) AS c FROM taxis GROUP BY status, n",
-            "SELECT DISTINCT of values of more groups than it shows",
-        ),
-        (
-            "SELECT DISTINCT status FROM taxis GROUP BY status, n HAVING n > 3",
-            "SELECT DISTINCT of values of more groups than it shows",
-        ),
-        (
-            "SELECT DISTINCT COALESCE(n, 0) AS c FROM taxis GROUP BY n, status",
-            "SELECT DISTINCT of values of more groups than it shows",
-        ),
     ],
 )  # fmt: skip
 def test_queries_to_come(query: str, what: str, taxis: Catalogue) -> None:
