@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
@@ -148,11 +149,12 @@ def _with_outputs(spec: AggregateSpec, table: pa.Table, now_us: pa.Array[Any] | 
 
 
 def _as_key(column: Any) -> Column:
-    """Return a column whose values can be encoded as keys: a TOPK as its text."""
+    """Return a column whose values can be encoded as keys: a TOPK as its JSON."""
     values = plain(column)
     if not pa.types.is_list(values.type):
         return values
-    return pa.array([None if one is None else repr(one) for one in values.to_pylist()], pa.string())
+    lists = ([[one["term"], one["count"]] for one in terms] for terms in values.to_pylist())
+    return pa.array([msgspec.json.encode(terms).decode() for terms in lists], pa.string())
 
 
 def _coded(indices: Any, values: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable
@@ -153,7 +154,7 @@ class GroupOracle(Oracle):
         holders: dict[GroupKey, Row] = {}
         for key in passing:
             row = tuple(_plain(self._value(e, shown[key])) for _, e, _ in spec["select"])
-            name = tuple(repr(value) if isinstance(value, list) else value for value in row)
+            name = tuple(_json(value) if isinstance(value, list) else value for value in row)
             rows[name], holders[name] = row, shown[key]
         order = sorted(rows, key=cmp_to_key(lambda a, b: self._compare(spec, holders, a, b)))
         return {name: rows[name] for name in order[: spec.get("limit")]}, None, set(rows)
@@ -186,6 +187,11 @@ def _shown(spec: Spec, key: GroupKey, members: list[Member]) -> Row:
         values = [1 if argument is None else _plain(member[repr(argument)]) for member in members]
         shown[f"m{j}"] = measured(function, values, k)
     return shown
+
+
+def _json(terms: list[Any]) -> str:
+    """A TOPK as the text by which rows are told apart."""
+    return json.dumps([list(one) for one in terms], separators=(",", ":"), ensure_ascii=False)
 
 
 def _plain(v: Any) -> Any:
