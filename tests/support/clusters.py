@@ -17,15 +17,17 @@ import pyspark
 import yaml
 
 from stqsh.broker.kafka import bring_jars
-from stqsh.broker.maven import bring, java
+from stqsh.engine.spark.maven import bring, java
+from stqsh.engine.spark.object_store import HADOOP
 from support.hosts import ROOT, Host, Hosts, until
 from support.s3 import BUCKET, CREDENTIALS
 
-HADOOP, AWS_SDK = "3.5.0", "2.35.4"
 _SPARK = Path(pyspark.__file__).parent
 _DEPLOY = "org.apache.spark.deploy"
 _NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 _DATANODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
+_EXECUTOR = "--executor-i[d]"
+"""The pattern of an executor's command line, which does not match a search for it."""
 _ASKED = ("-XX:TieredStopAtLevel=1", "-Xmx256m")
 """For Java processes of which a test asks little."""
 
@@ -33,28 +35,6 @@ _ASKED = ("-XX:TieredStopAtLevel=1", "-Xmx256m")
 def hdfs_jars() -> Path:
     """The jars of HDFS (106 MB), brought once; raises LibraryMissingError."""
     return bring(f"hdfs-{HADOOP}", "org.apache.hadoop", "hadoop-client-minicluster", HADOOP)
-
-
-def s3_jars() -> list[Path]:
-    """The jars by which Spark reads S3 (16 MB), brought once; raises LibraryMissingError.
-
-    Hadoop's module asks for a bundle of 600 MB, of which it needs these parts.
-    """
-    parts = [("software.amazon.awssdk", name, AWS_SDK) for name in ("s3", "s3-transfer-manager", "sts")]
-    folders = [bring(f"aws-{name}-{version}", group, name, version) for group, name, version in parts]
-    folders.append(bring(f"hadoop-aws-{HADOOP}", "org.apache.hadoop", "hadoop-aws", HADOOP, alone=True))
-    named = {jar.name: jar for folder in folders for jar in sorted(folder.glob("*.jar"))}
-    return [jar for name, jar in named.items() if not name.startswith(("netty-", "slf4j-"))]
-
-
-def s3_settings(made: Cluster) -> dict[str, str | int]:
-    """The settings by which Spark reaches the server of S3."""
-    return {
-        "spark.jars": ",".join(map(str, s3_jars())),
-        "spark.hadoop.fs.s3a.endpoint": f"http://{made.services.address}:5000",
-        "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
-        "spark.hadoop.fs.s3a.path.style.access": "true",
-    }
 
 
 @dataclass
@@ -109,6 +89,14 @@ class Cluster:
         command = ["/srv/spark/bin/spark-class", main, *words, "--work-dir", "/tmp/work", self.master]
         self.processes[name] = host.start(command, log, environ)
         until("Successfully registered with master", log)
+
+    def kill_executor(self, worker: str) -> None:
+        """Kill the Java process of the executor on a host, which has one."""
+        host = self.workers[worker]
+        files = host.run("sh", "-c", f"grep -l -e '{_EXECUTOR}' /proc/[0-9]*/cmdline 2>/dev/null || true")
+        pids = [file.split("/")[2] for file in files.splitlines()]
+        assert pids, f"no executor on {worker}"
+        host.run("kill", "-KILL", *pids)
 
     def lose_worker(self, name: str) -> None:
         """Lose a host with its disk and its memory."""
