@@ -197,9 +197,9 @@ def run_round(folder: Path, disk: Path | None, seed: int, number: int, steps: in
             run_disturbed(disturber, running, draw_disturbances(draw, number))
         session.start_engine()
         output, posts = log_so_far(session, running), all_posts(session, archives[0])
-        left = [stream.name for stream in live_streams(session.link.db) if stream.name == PASSING]
+        left = [stream.name for stream in live_streams(session.connection.db) if stream.name == PASSING]
         # On a full disk the engine folds the oldest updates, which nobody reads.
-        [(folded,)] = session.link.db.query("SELECT coalesce(max(step), 0) FROM update_base")
+        [(folded,)] = session.connection.db.query("SELECT coalesce(max(step), 0) FROM update_base")
         stop_engine(session.home)
     with local_session(folder / "reference") as session:
         expected = run_script(session, split_script(text, archives[1])[0], file)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.dataset as ds
 import pytest
-from support.local import LocalLink, local_session
+from support.local import LocalConnection, local_session
 
 from stqsh.client.api import Session
 from stqsh.client.results import Answer
@@ -68,10 +68,10 @@ def test_an_event_is_in_the_window_or_in_the_archive(slots: int, records: int, t
             assert not set(window) & set(old)
             assert {*window, *old} <= {key for at, key in events if at <= step}
             assert old or step < 300
-            link = session.link
-            assert isinstance(link, LocalLink)
-            assert link.engine is not None
-            link.engine.restart(arena=step % 200 == 0)
+            connection = session.connection
+            assert isinstance(connection, LocalConnection)
+            assert connection.engine is not None
+            connection.engine.restart(arena=step % 200 == 0)
         run_all(session, "RUN;")
         rows = archived(tmp_path / "old")
         assert sorted([*ids(session), *(row["id"] for row in rows)]) == [key for _, key in events]

@@ -17,7 +17,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pytest
-from support.local import LocalLink, local_session
+from support.local import LocalConnection, local_session
 from support.running import parsed, run_script
 
 from stqsh.client.api import Session
@@ -115,7 +115,9 @@ def printed(seed: int, columns: str, slots: int, records: int, mishaps: tuple[in
 
 def allowed(session: Session) -> Session:
     """The same session for a client with --allow-run."""
-    return Session(session.home, load_profile(None, {}), autoplay=False, allow_run=True, link=session.link)
+    return Session(
+        session.home, load_profile(None, {}), autoplay=False, allow_run=True, connection=session.connection
+    )
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -160,8 +162,8 @@ def dead_letters(session: Session) -> list[tuple[Any, ...]]:
 
 
 def spec(session: Session) -> StreamSpec:
-    assert isinstance(session.link, LocalLink)
-    [stream] = live_streams(session.link.db)
+    assert isinstance(session.connection, LocalConnection)
+    [stream] = live_streams(session.connection.db)
     return stream.spec
 
 
@@ -210,8 +212,8 @@ def test_a_session_is_made_again_of_its_dump(session: Session, tmp_path: Path) -
     assert '(topic STRING AS SORT(said), "so far" BOOLEAN AS NOT (speed > 5 OR lon < 3))' in script.text
     with local_session(tmp_path / "other", slots=2) as other:
         run_script(allowed(other), script.text)
-        assert isinstance(other.link, LocalLink)
-        assert live_streams(other.link.db)[0].spec == spec(session)
+        assert isinstance(other.connection, LocalConnection)
+        assert live_streams(other.connection.db)[0].spec == spec(session)
 
 
 def test_a_stream_keeps_the_function_with_which_it_was_made(session: Session, tmp_path: Path) -> None:

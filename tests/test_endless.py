@@ -43,8 +43,8 @@ def wait(session: Session, what: str, is_so: Callable[[], bool]) -> None:
 
 
 def wait_until_more_is_gone(session: Session) -> None:
-    folded, gone = read_base(session.link.db).batch, gone_segments(session)
-    wait(session, "the log is folded", lambda: read_base(session.link.db).batch > folded)
+    folded, gone = read_base(session.connection.db).batch, gone_segments(session)
+    wait(session, "the log is folded", lambda: read_base(session.connection.db).batch > folded)
     wait(session, "segments go", lambda: gone_segments(session) > gone)
 
 

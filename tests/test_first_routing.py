@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.local import LocalLink, local_session
+from support.local import LocalConnection, local_session
 from support.repartition import POSTS, Dealt, routing, run, updates
 
 from stqsh.client.api import Session
@@ -52,8 +52,8 @@ def folder(tmp_path: Path) -> Path:
 def choosing(home: Path, slots: int, fewest: int, mishaps: set[int] = frozenset()) -> Iterator[Session]:  # type: ignore[assignment]
     """A session whose engine chooses the strategy of streams of at least so many records."""
     with local_session(home, slots, 100, mishaps, published=True) as session:
-        assert isinstance(session.link, LocalLink)
-        engine = session.link.engine
+        assert isinstance(session.connection, LocalConnection)
+        engine = session.connection.engine
         engine.tuning = replace(TUNING, chosen_records=fewest)
         engine.reader.planner._tuning = engine.tuning
         yield session
@@ -67,7 +67,7 @@ def test_the_cheapest_strategy_is_chosen_as_the_stream_begins(folder: Path) -> N
         chosen = shown["strategy"]
         assert chosen != "grid"
         assert str(shown["last change"]).startswith(f"chosen as it begins, {chosen} is cheapest: max/mean ")
-        [route] = stream_routes(session.link.db, 1)
+        [route] = stream_routes(session.connection.db, 1)
         assert not route.entry.is_automatic, "a balancer does not have to judge it"
 
 
@@ -100,7 +100,7 @@ def test_a_choice_that_fails_is_logged_and_the_stream_begins_with_its_grid(
     monkeypatch.setattr(routes, "plan_first", fail)
     with choosing(folder / "home", 6, 1000) as session:
         run(session, POSTS.create.format(folder=folder) + QUERIES + "RUN 5 STEPS;")
-        assert (routing(session)["strategy"], session.link.progress().step) == ("grid", 5)
+        assert (routing(session)["strategy"], session.connection.progress().step) == ("grid", 5)
     assert "the strategy of stream posts cannot be chosen" in caplog.text
 
 
@@ -134,7 +134,7 @@ def test_a_stream_that_is_dropped_while_its_routing_is_planned_is_not_routed(
 
         monkeypatch.setattr(routes, "plan_first", drop_meanwhile)
         run(session, POSTS.create.format(folder=folder) + QUERIES + "RUN 5 STEPS;")
-        assert not stream_routes(session.link.db, 1)
+        assert not stream_routes(session.connection.db, 1)
         assert "stream posts has been dropped" in caplog.text
         again = POSTS.create.format(folder=folder).replace("posts (", "others (")
         run(session, again + "REGISTER QUERY q AS SELECT id FROM others; RUN 5 STEPS;")
@@ -144,15 +144,15 @@ def test_a_stream_that_is_dropped_while_its_routing_is_planned_is_not_routed(
 def test_a_plan_that_nobody_asked_for_gives_way_to_a_statement(folder: Path) -> None:
     with choosing(folder / "home", 6, 1000) as session:
         run(session, POSTS.create.format(folder=folder) + "RUN 5 STEPS;")
-        link = session.link
-        [stream] = live_streams(link.db)
-        recent = recent_input(link.home, link.db, stream.spec)
-        table = current_table(link.home, link.db, stream)
+        connection = session.connection
+        [stream] = live_streams(connection.db)
+        recent = recent_input(connection.home, connection.db, stream.spec)
+        table = current_table(connection.home, connection.db, stream)
         assert table is not None
         plan = plan_repartition(recent, table, "agrid", 6)
         run(session, "REPARTITION posts USING quadtree;")
         with pytest.raises(StqshError, match="stream posts has another routing by now"):
-            put_in_force(link.db, stream, plan, after=INITIAL, is_automatic=True)
+            put_in_force(connection.db, stream, plan, after=INITIAL, is_automatic=True)
         assert routing(session)["strategy"] == "quadtree"
 
 

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from support.local import LocalLink, local_session
+from support.local import LocalConnection, local_session
 from support.running import run_script
 
 from stqsh.client.api import Session
@@ -76,9 +76,11 @@ def test_a_folded_log_keeps_the_groups(tmp_path: Path) -> None:
     with local_session(tmp_path, max_records=1) as session:
         last = json.loads(play(session).splitlines()[-2])
         assert last["row"] == {"count": 2}
-        link = session.link
-        assert isinstance(link, LocalLink)
-        fold_log(link.db, link.progress().batch, link.book.key_of, lambda _: nullcontext(True))
+        connection = session.connection
+        assert isinstance(connection, LocalConnection)
+        fold_log(
+            connection.db, connection.progress().batch, connection.book.key_of, lambda _: nullcontext(True)
+        )
         [feed] = session.execute("WATCH n, most;")
         assert isinstance(feed, WatchFeed)
         _, standings = next(iter(feed.standings()))
@@ -93,6 +95,6 @@ def test_a_map_shows_no_members_of_aggregates(tmp_path: Path) -> None:
         play(session)
         for _ in session.outcomes("REGISTER QUERY buses AS SELECT oid FROM fleet WHERE kind = 'bus';"):
             pass
-        members = QueryMembers(session.link, session.queries()[0].stream_id)
-        members.advance(session.link.progress().batch)
+        members = QueryMembers(session.connection, session.queries()[0].stream_id)
+        members.advance(session.connection.progress().batch)
         assert [members.keys(query.id) for query in session.queries()] == [None] * len(session.queries())

@@ -100,7 +100,7 @@ def test_kills_change_no_update_and_nothing_is_lost_or_written_twice(
             run(session, text)
         last = disturbed(session, "RUN;", KILLED_AT_LAST, disturber)
         expected = log_so_far(session, last)
-        finish_sinks(session.link)
+        finish_sinks(session.connection)
         ids = all_ids(session, tmp_path / "new")
         assert without_nulls(updates(session)) == without_nulls(usual)
     assert b"".join(file.read_bytes() for file in sorted((tmp_path / "out").iterdir())) == expected

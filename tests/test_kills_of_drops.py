@@ -112,13 +112,13 @@ def test_what_is_dropped_is_gone_whatever_was_killed(tmp_path: Path) -> None:
             )
         ids = {stream.id for stream in session.streams() if stream.name != STAYS}
         tables = "SELECT id FROM tables WHERE name <> 'kinds_stays'"
-        ids |= {id_ for (id_,) in session.link.db.query(tables)}
+        ids |= {id_ for (id_,) in session.connection.db.query(tables)}
         disturber = Disturber(session, random.Random(7), tmp_path)
         for name, first, later in zip(goes, KILLED, LATER, strict=True):
             list(session.execute(DROP.format(name=name)))
             disturb(disturber, first)
             assert name not in {stream.name for stream in session.streams()}
-            seq = last_seq(session.link.db)
+            seq = last_seq(session.connection.db)
             run(session, "RUN 1 STEPS;")
             assert session.progress().seq >= seq
             disturb(disturber, later)

@@ -13,9 +13,9 @@ from support.oracle.groups import run_groups
 from support.oracle.refreshes import run_refreshes
 from support.strategies import cases, cut, cuts, restarts, slots
 from support.strategies.altering import altered_cases
-from support.strategies.first import first_cases
 from support.strategies.groups import group_cases
 from support.strategies.refreshes import refreshed_cases
+from support.strategies.top_n import top_n_cases
 
 FEATURES = {
     "rectangles": frozenset[str](),
@@ -54,7 +54,7 @@ def test_updates_are_the_oracles(
 def test_updates_of_queries_with_limit_are_the_oracles(
     name: str, data: st.DataObject, size: int | None, count: int, again: set[int]
 ) -> None:
-    case = data.draw(altered_cases(first_cases(cases(FEATURES[name])), FEATURES[name]))
+    case = data.draw(altered_cases(top_n_cases(cases(FEATURES[name])), FEATURES[name]))
     has_the_oracles_updates(case, count, size, again)
 
 

@@ -13,7 +13,7 @@ from support.budget import share
 from support.cases import Case
 from support.oracle import parts_of
 from support.strategies import cases, cut, cuts, slots
-from support.strategies.first import limited_query
+from support.strategies.top_n import limited_query
 
 FEATURES: dict[str, frozenset[str]] = {
     "regions": frozenset({"circles", "expressions"}),

@@ -15,8 +15,8 @@ from support.group_updates import updates
 from support.oracle import parts_of
 from support.oracle.groups import run_groups
 from support.strategies import cases, cut, cuts, restarts, slots
-from support.strategies.first import elapsed, limited_query
 from support.strategies.groups import group_cases
+from support.strategies.top_n import elapsed, limited_query
 
 FEATURES: dict[str, frozenset[str]] = {
     "regions": frozenset({"circles", "expressions"}),

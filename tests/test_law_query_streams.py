@@ -24,8 +24,10 @@ from support.query_streams import commands, execute, session_without_engine
 
 from stqsh.client.api import Session
 from stqsh.engine.ingest.http_streams import HttpIntake
-from stqsh.engine.ingest.query_intakes import applied
+from stqsh.engine.ingest.query_intakes import SourceIntake, applied
 from stqsh.sources import query_rows
+from stqsh.sources.live.line_spool import SPOOL, SpoolWriter
+from stqsh.sources.live.registry import open_source
 from stqsh.sources.query_rows import OtherPositionError, SourceRows, apply_rows, schema_of
 from stqsh.storage.control_log import read_log
 from stqsh.storage.queries.query_streams import find_query_stream
@@ -51,17 +53,25 @@ TEMPLATES = (
     Template(COUNT, "INSIDE RECT({x}, {y}, {r}, 2)", ("x", "y", "r"), ("s",)),
     Template(FREE, "NEAREST 2 TO ({x}, {y})", ("x", "y"), ("s",)),
     Template("SELECT oid FROM taxis WHERE status = {s} OR lon > {r}", "", (), ("s", "r")),
+    Template("SELECT oid FROM taxis", "INSIDE RECT(178, {y}, {e}, 2)", ("y", "e"), ()),
 )
 VALUES = {
     "x": st.integers(-20, 20).map(lambda tenth: tenth / 10),
     "y": st.integers(-20, 20).map(lambda tenth: tenth / 10),
     "r": st.sampled_from([0.5, 1.0, 2.5]),
     "s": st.sampled_from(["f", "it's"]),
+    "e": st.sampled_from([179.5, 180.5, 181.0]),
 }
 
 
 def literal(value: Any) -> str:
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
+
+
+def is_replaced(template: Template, before: dict[str, Any], row: dict[str, Any]) -> bool:
+    """Whether a query is dropped and registered again: ALTER moves no region over the 180th meridian."""
+    crosses = max(before.get("e", 0), row.get("e", 0)) > 180
+    return any(before[key] != row[key] for key in (*template.fixed, *(template.moved if crosses else ())))
 
 
 def statements(template: Template, rows: list[dict[str, Any]]) -> Iterator[str]:
@@ -78,7 +88,7 @@ def statements(template: Template, rows: list[dict[str, Any]]) -> Iterator[str]:
         known[name] = row
         if before is None:
             yield register
-        elif any(before[key] != row[key] for key in template.fixed):
+        elif is_replaced(template, before, row):
             yield from (drop, register)
         elif any(before[key] != row[key] for key in template.moved):
             yield f"ALTER QUERY {name} {region};"
@@ -86,7 +96,7 @@ def statements(template: Template, rows: list[dict[str, Any]]) -> Iterator[str]:
 
 def feed(session: Session, rows: list[dict[str, Any]], sizes: Iterator[tuple[int, bool]]) -> None:
     """Apply rows in parts of the given sizes; a part with a kill ends before its commit."""
-    db, home = session.link.db, session.home
+    db, home = session.connection.db, session.home
     while True:
         stream = find_query_stream(db, "watch")
         assert stream is not None
@@ -110,7 +120,7 @@ def feed(session: Session, rows: list[dict[str, Any]], sizes: Iterator[tuple[int
 
 def post(session: Session, rows: list[dict[str, Any]], sizes: Iterator[tuple[int, bool]]) -> None:
     """Post rows in parts of the given sizes; one that is killed has no answer, and is posted again."""
-    db, home, start = session.link.db, session.home, 0
+    db, home, start = session.connection.db, session.home, 0
     stream = find_query_stream(db, "watch")
     assert stream is not None
     intake = HttpIntake(stream.spec.rows, home.stream(stream.id), applied(home, db, stream))
@@ -128,6 +138,34 @@ def post(session: Session, rows: list[dict[str, Any]], sizes: Iterator[tuple[int
     found = find_query_stream(db, "watch")
     assert found is not None
     assert (found.rows, found.dead) == (len(rows), 0)
+
+
+def send_lines(session: Session, rows: list[dict[str, Any]], sizes: Iterator[tuple[int, bool]]) -> None:
+    """Bring rows as lines in parts of the given sizes; one that is killed is followed by another process."""
+    db, home, lines = session.connection.db, session.home, [*map(orjson.dumps, rows)]
+    stream = find_query_stream(db, "watch")
+    assert stream is not None
+    writer = SpoolWriter(home.stream(stream.id) / SPOOL, segment_bytes=100)
+    source = open_source(stream.spec.rows, home.stream(stream.id), "")
+    while stream.position.get("lines", 0) < len(rows):
+        size, is_killed = next(sizes, (len(rows), False))
+        for line in lines[writer.lines : writer.lines + size]:
+            writer.add(line + b"\n")
+            writer.flush()
+        intake = SourceIntake(home, db, stream)
+        if is_killed:
+            killed = patch.object(query_rows, "note_applied", side_effect=KeyboardInterrupt)
+            with killed, pytest.raises(KeyboardInterrupt):
+                intake.look(source)
+            continue
+        intake.look(source)
+        stream = find_query_stream(db, "watch")
+        assert stream is not None
+    assert (stream.rows, stream.dead) == (len(rows), 0)
+
+
+SOURCES = (("INSERTS", feed), ("HTTP PORT {port}", post), ("SOCKET '127.0.0.1:{port}'", send_lines))
+"""Sources, and what brings their rows."""
 
 
 def _session(folder: str, name: str) -> AbstractContextManager[Session]:
@@ -150,7 +188,8 @@ def test_rows_are_the_statements_that_they_stand_for(template: Template, data: s
     sizes = data.draw(st.lists(st.tuples(st.integers(1, 6), st.booleans()), max_size=12))
     holes = {key: f":{key}" for key in columns}
     select = f"{template.select.format(**holes)} {template.region.format(**holes)}"
-    source, bring = data.draw(st.sampled_from([("INSERTS", feed), (f"HTTP PORT {free_port()}", post)]))
+    source, bring = data.draw(st.sampled_from(SOURCES))
+    source = source.format(port=free_port())
     made = f"{STREAM} REGISTER QUERIES watch FROM {source} AS {select};"
     with TemporaryDirectory() as folder, _session(folder, "a") as streamed, _session(folder, "b") as typed:
         execute(streamed, made)
@@ -158,6 +197,6 @@ def test_rows_are_the_statements_that_they_stand_for(template: Template, data: s
         execute(typed, made)
         for statement in statements(template, rows):
             execute(typed, statement)
-        assert commands(read_log(streamed.link.db)) == commands(read_log(typed.link.db))
+        assert commands(read_log(streamed.connection.db)) == commands(read_log(typed.connection.db))
         names = [[query.name for query in session.queries()] for session in (streamed, typed)]
         assert names[0] == names[1]

@@ -20,7 +20,7 @@ from support.running import run_script
 from support.strategies import cut, cuts, drawn_until, restarts, slots
 from support.strategies.refreshes import refreshed_rows
 
-from stqsh.core.kinds.refreshed_first import RefreshedFirstLogic
+from stqsh.core.kinds.refreshed_rows import RefreshedRowsLogic
 
 FEATURES = {
     "rectangles": frozenset[str](),
@@ -59,9 +59,9 @@ def test_the_end_refreshes_once_more(case: Case, size: int | None, count: int) -
 @pytest.mark.slow
 def test_cases_bring_events_whose_changes_are_found_at_once() -> None:
     seen: Counter[str] = Counter()
-    offer_all = RefreshedFirstLogic._offer_all
+    offer_all = RefreshedRowsLogic._offer_all
 
-    def noted(self: RefreshedFirstLogic, dues: Any, changes: Any, before: Any, windows_us: Any) -> Any:
+    def noted(self: RefreshedRowsLogic, dues: Any, changes: Any, before: Any, windows_us: Any) -> Any:
         seen["leaving"] += bool((changes.sign < 0).any())
         seen["sent before"] += bool(len(before.query))
         return offer_all(self, dues, changes, before, windows_us)
@@ -71,7 +71,7 @@ def test_cases_bring_events_whose_changes_are_found_at_once() -> None:
             memory.run(case, 2, cut(case, 7))
         return min(seen["leaving"], seen["sent before"]) >= 3
 
-    with mock.patch.object(RefreshedFirstLogic, "_offer_all", noted):
+    with mock.patch.object(RefreshedRowsLogic, "_offer_all", noted):
         drawn_until(refreshed_rows(FEATURES["texts"]), enough)
     assert min(seen["leaving"], seen["sent before"]) >= 3
 

@@ -18,10 +18,10 @@ from support.oracle.refreshes import run_refreshes
 from support.routed import REPLAY, WAYS, Routed, Way, events
 from support.strategies import cases
 from support.strategies.altering import altered_cases
-from support.strategies.first import first_cases
 from support.strategies.groups import group_cases
 from support.strategies.refreshes import refreshed_cases, refreshed_rows
 from support.strategies.routing import Routing, changing, early, splitting, worded
+from support.strategies.top_n import top_n_cases
 
 from stqsh.core.retention import object_retention
 from stqsh.engine.config import EngineSettings
@@ -70,7 +70,7 @@ def remembering(drawn: st.SearchStrategy[Case]) -> st.SearchStrategy[Case]:
 
 
 def plain_or_first(features: frozenset[str]) -> st.SearchStrategy[Case]:
-    return st.one_of(cases(features), first_cases(cases(features)))
+    return st.one_of(cases(features), top_n_cases(cases(features)))
 
 
 @pytest.fixture(params=WAYS.values(), ids=WAYS, scope="module")

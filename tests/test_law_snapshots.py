@@ -13,7 +13,7 @@ from support.cases import Case, Spec, by_step
 from support.running import alike
 from support.specs import stream_spec
 from support.strategies import EVERY, cases, cut, cuts, looks, slots
-from support.strategies.first import first_cases
+from support.strategies.top_n import top_n_cases
 from support.typed import snapshot_spec
 
 from stqsh.client.read.slot_answers import placed
@@ -39,7 +39,7 @@ def test_snapshots_are_the_oracles_on_both_ways(data: st.DataObject, size: int |
 
 
 @share(5)
-@given(cases(EVERY) | first_cases(cases(EVERY)), cuts, slots)
+@given(cases(EVERY) | top_n_cases(cases(EVERY)), cuts, slots)
 def test_a_snapshot_is_the_fold_of_the_same_select_registered(
     case: Case, size: int | None, count: int
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from support.local import LocalLink, local_session
+from support.local import LocalConnection, local_session
 
 from stqsh.client.api import Session
 from stqsh.client.results import Rows
@@ -51,9 +51,9 @@ def run(session: Session, text: str) -> None:
 
 def held(session: Session, operator: str) -> int:
     """The bytes that the slots of an operator hold."""
-    link = session.link
-    assert isinstance(link, LocalLink) and link.engine is not None
-    return sum(state.nbytes for state in link.engine.states(operator))
+    connection = session.connection
+    assert isinstance(connection, LocalConnection) and connection.engine is not None
+    return sum(state.nbytes for state in connection.engine.states(operator))
 
 
 def groups(session: Session) -> int:

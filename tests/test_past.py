@@ -16,7 +16,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from support.budget import share
-from support.local import LocalLink, local_session
+from support.local import LocalConnection, local_session
 
 from stqsh.client.api import Session
 from stqsh.client.results import Answer, Message, Rows
@@ -138,7 +138,7 @@ def check(session: Session, events: list[Event], where: str, holds: Holds, rng: 
     assert rows_of(session, text) == [(total(one.n for one in near[:9]),)]
     text = f"SELECT p.id, m.mood FROM posts p, moods m WHERE p.word = m.word AND ({where});"
     moods = {"rain": "sad", "sun": "glad"}
-    if session.link.db.query("SELECT 1 FROM meta WHERE key = 'slots'"):  # the slots' state is in files
+    if session.connection.db.query("SELECT 1 FROM meta WHERE key = 'slots'"):  # the slots' state is in files
         joined = [(one.id, moods[one.word]) for one in found if one.word in moods]
         assert rows_of(session, text) == joined
     text = f"SELECT id FROM posts WHERE loc INSIDE corner AND word CONTAINS 'Rain' AND ({where});"
@@ -173,7 +173,7 @@ def test_past_and_present_are_one(
         run_all(session, CREATE.format(folder=folder, keep=keep))
         while step < last:
             step = min(last, step + rng.randrange(100, 600))
-            run_all(session, f"RUN {step - session.link.progress().step} STEPS;")
+            run_all(session, f"RUN {step - session.connection.progress().step} STEPS;")
             known = [one for one in events if one.step <= step]
             low, high = sorted(BEGIN + rng.randrange(-20, 820) for _ in range(2))
             now = events[0].at + step - 1
@@ -182,9 +182,9 @@ def test_past_and_present_are_one(
                 check(session, known, where, holds, rng)
             kept = [one.id for one in known if one.at >= now - keep]
             assert rows_of(session, "SELECT id FROM posts;") == [(key,) for key in kept]
-            assert isinstance(session.link, LocalLink)
-            assert session.link.engine is not None
-            session.link.engine.restart(arena=not published and rng.random() < 0.5)
+            assert isinstance(session.connection, LocalConnection)
+            assert session.connection.engine is not None
+            session.connection.engine.restart(arena=not published and rng.random() < 0.5)
 
 
 def texts_of(session: Session, text: str) -> tuple[list[str], dict[str, Any]]:
@@ -280,7 +280,7 @@ def test_a_key_that_comes_again_is_another_event(tmp_path: Path) -> None:
 
 def test_archives_from_before_they_were_listed_are_read(ended: tuple[Session, list[Event], Path]) -> None:
     session, _, folder = ended
-    control = session.link.db
+    control = session.connection.db
     with control.transaction() as connection:
         for table in ("archive_files", "query_streams", "streamed"):
             connection.execute(f"DROP TABLE {table}")

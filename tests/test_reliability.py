@@ -111,7 +111,7 @@ def test_a_reader_that_stands_still_gets_all_though_the_log_is_folded_behind_it(
 
 def fold(session: Session) -> int:
     """Fold as much of the update log as its readers allow; return the last batch that is folded."""
-    db, home = session.link.db, session.home
+    db, home = session.connection.db, session.home
     up_to = leases.read_by_all(home, session.progress().batch)
     return fold_log(db, up_to, NameBook(db).key_of, partial(leases.all_read, home)).batch
 

@@ -139,7 +139,7 @@ def test_a_snapshot_is_complete_after_any_number_of_changes(session: Session) ->
         run(session, f"RUN 4 STEPS; {text.replace('DROP QUERY middle;', '')}" if "QUERY" not in text else "")
         (answer,) = (one for one in session.execute("SELECT COUNT(*) FROM posts;") if isinstance(one, Answer))
         found.append(answer.table.to_pylist()[0]["count"])
-        whole.append(session.link.progress().step * 10)
+        whole.append(session.connection.progress().step * 10)
     assert found == whole
 
 
@@ -159,15 +159,15 @@ def test_fewer_slots_by_hash_hold_all_that_later_queries_ask_for(folder: Path) -
 
 @pytest.mark.parametrize("how", ["auto", "greedy"])
 def test_an_uneven_stream_is_balanced_by_itself(session: Session, how: str) -> None:
-    link = session.link
+    connection = session.connection
     run(session, "SET balance.every = 1000000;")  # looks are the test's
     run(session, "RUN 10 STEPS; REPARTITION posts USING grid INTO 6 SLOTS; RUN 60 STEPS;")
-    watching = Balancer(link.home, link.db, lambda: session_settings(link.db))
+    watching = Balancer(connection.home, connection.db, lambda: session_settings(connection.db))
     run(session, f"SET balance = {how}; SET balance.above = 1.1;")
     before = float(str(routing(session)["max/mean"]))
     for _ in range(20):
         watching.look()
-    changes = stream_routes(link.db, 1)
+    changes = stream_routes(connection.db, 1)
     assert [route.entry.is_automatic for route in changes] == [False, True], "no second while one is pending"
     shown = routing(session)
     assert float(str(shown["max/mean"])) < before
@@ -185,17 +185,17 @@ def test_the_cheapest_strategy_takes_the_place_of_a_first_grid_that_stays_uneven
     rows = [f"{key},{x:.4f},{y:.4f},{1_718_409_300 + key // 10},sun" for key, (x, y) in enumerate(places)]
     (tmp_path / "posts.csv").write_text("\n".join(["id,x,y,ts,body", *rows, ""]))
     with local_session(tmp_path / "home", 6, 100, published=True) as session:
-        link = session.link
+        connection = session.connection
         # Looks are the test's.
         run(session, CREATE.format(folder=tmp_path) + "SET balance.every = 1000000; SET balance = auto;")
         # All queries are about one cell of the first grid, which no adjuster splits.
         query = "REGISTER QUERY q{} AS SELECT id FROM posts INSIDE (0, 0, 2, 2);"
         run(session, " ".join(query.format(number) for number in range(200)) + "RUN 60 STEPS;")
         assert float(str(routing(session)["max/mean"])) > 1.8
-        watching = Balancer(link.home, link.db, lambda: session_settings(link.db))
+        watching = Balancer(connection.home, connection.db, lambda: session_settings(connection.db))
         for _ in range(2):
             watching.look()
-        [change] = stream_routes(link.db, 1)
+        [change] = stream_routes(connection.db, 1)
         cheapest = str(routing(session)["cost by strategy"]).split(" ")[0]
         assert (change.entry.is_automatic, change.entry.strategy) == (True, cheapest)
         assert str(routing(session)["last change"]).startswith(f"balance, {cheapest} is cheapest: max/mean ")
@@ -220,12 +220,12 @@ def test_a_balancer_that_fails_is_told_and_the_engine_goes_on(
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("out of balance")
 
-    link = session.link
+    connection = session.connection
     run(session, "RUN 1 STEPS;")
     monkeypatch.setattr(balancer, "recent_input", fail)
     run(session, "SET balance = auto;")
-    Balancer(link.home, link.db, lambda: session_settings(link.db)).look()
+    Balancer(connection.home, connection.db, lambda: session_settings(connection.db)).look()
     (_, *others) = [one for one in session.outcomes("SHOW ROUTING;") if isinstance(one, Rows)]
     assert others[-1].rows == (("failed", "RuntimeError: out of balance"),)
     run(session, "RUN 5 STEPS;")
-    assert link.progress().step == 6
+    assert connection.progress().step == 6

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.local import LocalLink, local_session
+from support.local import LocalConnection, local_session
 from support.repartition import POSTS, STEPS, routing, run, updates
 
 from stqsh.client.api import Session
@@ -86,8 +86,8 @@ def explained(session: Session, text: str) -> str:
 def test_a_change_gives_slots_arrays_of_the_kinds_in_use_only(session: Session) -> None:
     """Slots would otherwise do the work of all kinds in each batch from then on."""
     run(session, CENTRE + "RUN 5 STEPS; REPARTITION posts USING object INTO 3 SLOTS; RUN 5 STEPS;")
-    assert isinstance(session.link, LocalLink) and session.link.engine is not None
-    states = session.link.engine.states()
+    assert isinstance(session.connection, LocalConnection) and session.connection.engine is not None
+    states = session.connection.engine.states()
     used = [[name for name, kind in KINDS.items() if kind.is_used(state, 1)] for state in states]
     assert used == [["range"]] * 3
 
@@ -174,17 +174,17 @@ def test_a_second_change_before_the_first_is_in_force(folder: Path, session: Ses
 
 def test_after_a_manual_change_the_balancer_rests(session: Session) -> None:
     """Case 15."""
-    link = session.link
+    connection = session.connection
     run(session, f"SET balance.every = 1000000; SET balance.looks = {LOOKS};")  # looks are the test's
     run(session, f"{CENTRE} RUN 10 STEPS; SET balance = auto; SET balance.above = 1.01;")
-    watching = Balancer(link.home, link.db, lambda: session_settings(link.db))
+    watching = Balancer(connection.home, connection.db, lambda: session_settings(connection.db))
     run(session, "REPARTITION posts USING agrid INTO 6 SLOTS; RUN 60 STEPS;")
     for _ in range(balancer.REST + LOOKS - 1):
         watching.look()
-        assert len(stream_routes(link.db, 1)) == 1
+        assert len(stream_routes(connection.db, 1)) == 1
     for _ in range(3):
         watching.look()
-    assert [route.entry.is_automatic for route in stream_routes(link.db, 1)] == [False, True]
+    assert [route.entry.is_automatic for route in stream_routes(connection.db, 1)] == [False, True]
 
 
 # --- moments ----------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ def test_a_subscription_goes_on_over_changes(session: Session) -> None:
     """Case 36."""
     run(session, f"{CENTRE} RUN 10 STEPS;")
     (query,) = session.queries()
-    tail = iter(Subscription(query, TailOptions(), session.link))
+    tail = iter(Subscription(query, TailOptions(), session.connection))
     marks = [item.edge for item in (next(tail), next(tail), next(tail)) if isinstance(item, SnapshotMark)]
     assert marks == ["begin", "end"]
     for strategy in ("agrid INTO 6 SLOTS", "grid INTO 2 SLOTS", "object"):
@@ -295,7 +295,7 @@ def test_a_stream_paused_with_a_change_under_way(folder: Path, session: Session)
     assert routing(session)["state"] == "in force"
     run(session, "PLAY posts AT MAX;")
     for _ in range(200):
-        if session.link.progress().step >= STEPS:
+        if session.connection.progress().step >= STEPS:
             break
     run(session, "PAUSE posts;")
     assert routing(session)["since step"] == 11
@@ -443,8 +443,10 @@ def few_taxis(folder: Path) -> Path:
 
 def known(session: Session) -> list[int]:
     """Return how many queries each slot knows."""
-    assert isinstance(session.link, LocalLink) and session.link.engine is not None
-    return [sum(kind.count(state, 1) for kind in KINDS.values()) for state in session.link.engine.states()]
+    assert isinstance(session.connection, LocalConnection) and session.connection.engine is not None
+    return [
+        sum(kind.count(state, 1) for kind in KINDS.values()) for state in session.connection.engine.states()
+    ]
 
 
 def squares(select: str = "id", more: str = "") -> str:
@@ -480,7 +482,7 @@ def test_slots_forget_queries_when_the_events_of_an_older_routing_have_expired(
     once = known(session)
     assert sum(once) < sum(both)
     run(session, f"{again} {tail}")
-    table = read_table(session.link.db, stream_routes(session.link.db, 1)[-1].seq)
+    table = read_table(session.connection.db, stream_routes(session.connection.db, 1)[-1].seq)
     assert known(session) == table.slots_touching(np.array(SQUARES)).sum(axis=0).tolist()
     found = updates(session)
     assert found == usual(folder, f"{begin} RUN 1 STEPS; {tail} {tail}")

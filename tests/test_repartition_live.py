@@ -13,7 +13,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from support.local import LocalLink, local_session
+from support.local import LocalConnection, local_session
 from support.repartition import POSTS, SNAPSHOTS, TAXIS, Dealt, dealt_in_all_ways, routing, rows, run, updates
 
 from stqsh.client.api import Session
@@ -117,7 +117,7 @@ def run_steps(session: Session, clock: Clock, steps: int) -> None:
     """Let steps pass in one batch, with all records that are there."""
     for outcome in session.outcomes(f"RUN {steps} STEPS;"):
         if isinstance(outcome, RunHandle):
-            session.link.progress()
+            session.connection.progress()
             clock.now_us += steps * 1_000_000
             outcome.wait()
 
@@ -225,8 +225,8 @@ def test_a_record_from_far_ahead_keeps_no_routing_of_another_stream(tmp_path: Pa
         run_steps(session, clock, 1)
         run(session, "REPARTITION taxis USING grid; REPARTITION posts USING grid;")
         run_steps(session, clock, 1)
-        db, progress = session.link.db, session.link.progress()
-        tables = KeptTables(session.link.home, db)
+        db, progress = session.connection.db, session.connection.progress()
+        tables = KeptTables(session.connection.home, db)
         kept = {
             row.spec.name: len(tables.of(row.spec, progress.step + 3600, progress.tick_us))
             for row in live_streams(db)
@@ -288,8 +288,8 @@ def test_events_are_laid_out_by_where_the_last_ones_are(tmp_path: Path) -> None:
 
 
 def events_by_slot(session: Session) -> list[int]:
-    assert isinstance(session.link, LocalLink) and session.link.engine is not None
-    return [len(state.array("s1/objects/ts")) for state in session.link.engine.states()]
+    assert isinstance(session.connection, LocalConnection) and session.connection.engine is not None
+    return [len(state.array("s1/objects/ts")) for state in session.connection.engine.states()]
 
 
 @pytest.fixture
@@ -325,16 +325,16 @@ def test_it_says_what_was_decided_and_what_stands(live: tuple[Session, Clock]) -
 
 def test_each_object_is_on_the_slot_of_its_place(live: tuple[Session, Clock]) -> None:
     session, clock = live
-    assert isinstance(session.link, LocalLink) and session.link.engine is not None
-    stream = live_streams(session.link.db)[0].id
+    assert isinstance(session.connection, LocalConnection) and session.connection.engine is not None
+    stream = live_streams(session.connection.db)[0].id
     run(session, "REPARTITION taxis USING agrid;")
     taxis = Taxis()
     for _ in range(12):
         run(session, taxis.more())
         run_steps(session, clock, 1)
-    table = read_table(session.link.db, stream_routes(session.link.db, stream)[-1].seq)
+    table = read_table(session.connection.db, stream_routes(session.connection.db, stream)[-1].seq)
     seen = 0
-    for number, state in enumerate(session.link.engine.states()):
+    for number, state in enumerate(session.connection.engine.states()):
         x, y, known = (state.array(f"s{stream}/objects/{name}") for name in ("x", "y", "known"))
         there = known & ~np.isnan(x)
         slots = table.slots_of(x[there], y[there], np.zeros(there.sum(), np.uint64))
@@ -350,7 +350,7 @@ def test_a_dropped_stream_takes_its_dealer_with_it(live: tuple[Session, Clock]) 
     run_steps(session, clock, 1)
     state = session.home.state
     assert [*state.glob("deal*-*")]
-    kept = DroppedStores(session.home, session.link.db, replace(TUNING, dropped_look_s=0.0))
+    kept = DroppedStores(session.home, session.connection.db, replace(TUNING, dropped_look_s=0.0))
     run(session, "DROP STREAM taxis;")
     kept.find()
     for _ in range(3):
@@ -383,7 +383,7 @@ def test_an_uneven_stream_is_balanced_by_itself(
     run(session, f"INSERT INTO taxis VALUES {corner};")
     run_steps(session, clock, 1)
     before = float(str(routing(session)["max/mean"]))
-    watching = Balancer(session.home, session.link.db, lambda: session_settings(session.link.db))
+    watching = Balancer(session.home, session.connection.db, lambda: session_settings(session.connection.db))
     for _ in range(20):
         watching.look()
     shown = routing(session)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.local import LocalLink, local_session
+from support.local import LocalConnection, local_session
 from support.repartition import (
     SNAPSHOTS,
     TAXIS,
@@ -114,8 +114,8 @@ def test_it_says_what_was_decided_and_what_stands(session: Session) -> None:
 
 
 def test_the_copy_of_the_objects_by_key_lasts_while_queries_need_it(session: Session, folder: Path) -> None:
-    assert isinstance(session.link, LocalLink)
-    engine = session.link.engine
+    assert isinstance(session.connection, LocalConnection)
+    engine = session.connection.engine
     assert engine is not None
 
     def copied() -> list[bool]:
@@ -137,8 +137,8 @@ def test_the_copy_of_the_objects_by_key_lasts_while_queries_need_it(session: Ses
 
 
 def test_a_slot_notes_nothing_of_copies_and_streams_that_are_gone(session: Session, folder: Path) -> None:
-    assert isinstance(session.link, LocalLink)
-    engine = session.link.engine
+    assert isinstance(session.connection, LocalConnection)
+    engine = session.connection.engine
     assert engine is not None
 
     def noted() -> set[str]:
@@ -178,7 +178,7 @@ def test_previous_rows_are_found_again_where_their_file_is_damaged_or_gone(
     with local_session(folder / "home", 3, 100, published=True) as session:
         run(session, f"{script} RUN 20 STEPS; {OTHERS[0]} REPARTITION taxis USING agrid;")
         run(session, f"RUN 20 STEPS; {OTHERS[1]}")
-        (file,) = session.link.home.path.glob("streams/*/previous.npy")
+        (file,) = session.connection.home.path.glob("streams/*/previous.npy")
         content = bytearray(file.read_bytes())
         content[-20] ^= 1
         (file.parent / "other").write_bytes(content)

@@ -96,7 +96,7 @@ def run(opened: Session, steps: int) -> list[tuple[str, str, str]]:
 
 
 def orders(opened: Session) -> list[SheddingOrder]:
-    return [row.entry for row in read_log(opened.link.db) if row.kind == "memory"]
+    return [row.entry for row in read_log(opened.connection.db) if row.kind == "memory"]
 
 
 def say(opened: Session, text: str) -> list[str]:
@@ -280,7 +280,9 @@ def test_where_no_state_can_be_read_nothing_is_made_up(
         run(opened, 6)
         with monkeypatch.context() as patched:
             patched.setattr(SessionArena, "folders", (tmp_path / "nowhere",))
-            assert {found.value for found in accuracies(opened.link, opened.queries()).values()} == {None}
+            assert {found.value for found in accuracies(opened.connection, opened.queries()).values()} == {
+                None
+            }
             assert status(opened)["answers"] == "4 of 4 of unknown accuracy"
             row = load(opened)
             assert row["as of"].startswith("step 12: the slots cannot be looked at")

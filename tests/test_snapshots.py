@@ -179,15 +179,15 @@ def test_a_stream_that_plays_is_waited_for_until_it_has_begun(tmp_path):
     write_files(tmp_path)
     with local_session(tmp_path) as session:
         list(session.execute(CREATE.format(folder=tmp_path)))
-        link, engine = session.link, session.link.engine
+        connection, engine = session.connection, session.connection.engine
         stream = next(stream.spec for stream in session.streams() if stream.name == "taxis")
-        assert not is_about_to_play(link, stream)
-        session.link.engine = None  # an engine that has not come up yet
+        assert not is_about_to_play(connection, stream)
+        session.connection.engine = None  # an engine that has not come up yet
         list(session.execute("PLAY taxis AT MAX;"))
-        assert is_about_to_play(link, stream)
-        session.link.engine = engine
-        wait_for_first(link, stream)
-        assert not is_about_to_play(link, stream)
+        assert is_about_to_play(connection, stream)
+        session.connection.engine = engine
+        wait_for_first(connection, stream)
+        assert not is_about_to_play(connection, stream)
         assert execute(session, "SELECT COUNT(*) FROM taxis;")[0].table["count"][0].as_py() > 0
 
 

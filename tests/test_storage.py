@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.local import LocalLink, local_session
+from support.local import LocalConnection, local_session
 from support.repartition import POSTS, TAXIS, Dealt, drive, run, updates, write_posts, write_taxis
 from support.s3 import Gate, s3_environment, s3_gate
 
@@ -69,8 +69,8 @@ def live_updates(folder: Path, storage: str = "") -> list[object]:
                 for number in range(20)
             )
             run(session, f"INSERT INTO taxis VALUES {places}; RUN 1 STEP;")
-        assert isinstance(session.link, LocalLink) and session.link.engine is not None
-        engine = session.link.engine
+        assert isinstance(session.connection, LocalConnection) and session.connection.engine is not None
+        engine = session.connection.engine
         engine.reader.commit(engine.offset.to_json())
         return [(row["query"], row["op"], row["key"]) for row in updates(session)]
 
@@ -88,8 +88,8 @@ def test_what_a_dropped_stream_has_published_is_deleted(storage: str, tmp_path: 
         run(session, POSTS.create.format(folder=tmp_path) + "RUN 5 STEPS;")
         assert open_blobs(storage).names("streams/")
         run(session, "DROP STREAM posts;" + POSTS.create.format(folder=tmp_path).replace("posts (", "more ("))
-        assert isinstance(session.link, LocalLink) and session.link.engine is not None
-        dropped = session.link.engine.preparer._dropped
+        assert isinstance(session.connection, LocalConnection) and session.connection.engine is not None
+        dropped = session.connection.engine.preparer._dropped
         for _ in range(3):
             run(session, "RUN 2 STEPS;")
             dropped.find()
@@ -105,8 +105,8 @@ def test_a_published_file_that_is_damaged_is_published_again(gate: Gate, tmp_pat
     with local_session(tmp_path, storage=storage) as session:
         run(session, POSTS.create.format(folder=tmp_path) + POSTS.queries)
         blobs = open_blobs(storage)
-        assert isinstance(session.link, LocalLink) and session.link.engine is not None
-        engine = session.link.engine
+        assert isinstance(session.connection, LocalConnection) and session.connection.engine is not None
+        engine = session.connection.engine
         run(session, "RUN 1 STEP;")
         shutil.rmtree(engine.settings.cache)  # this host has no copy, and no mapped one
         store._known.clear()
@@ -167,11 +167,11 @@ def test_spark_reads_the_same_from_any_storage_when_it_is_killed(
         run(session, script.format(folder=tmp_path))
         for change in changes:
             run(session, f"RUN 20 STEPS; {change}")
-            engine = read_engine(session.link.home)
+            engine = read_engine(session.connection.home)
             assert engine is not None
             os.kill(engine.pid, signal.SIGKILL)
         run(session, "RUN;")
         assert told(updates(session)) == told(expected)
-        names = open_blobs(storage).below(session_uuid(session.link.db)).names("streams/")
+        names = open_blobs(storage).below(session_uuid(session.connection.db)).names("streams/")
         assert any("previous-" in name for name in names)
-        stop_engine(session.link.home)
+        stop_engine(session.connection.home)

@@ -12,8 +12,8 @@ from support.local import local_session
 
 from stqsh.client.api import Session
 from stqsh.client.results import Answer, Rows
-from stqsh.core.views import margin_choice, time_slots
-from stqsh.core.views.snapshot_cache import CachePolicy
+from stqsh.core.snapshots.cache import margin_choice, time_slots
+from stqsh.core.snapshots.cache.snapshot_cache import CachePolicy
 
 QUESTION = (
     "SELECT topic, COUNT(*), AVG(likes) FROM posts WHERE ts > NOW - 1 hour AND city = 'c1'"
@@ -59,8 +59,8 @@ def test_a_question_that_comes_again_gets_a_view_which_is_shown(session: Session
     assert dict(zip(*_items(session), strict=True))["kept"] == "nothing that helps: the events are scanned"
     session.snapshots.kept().patience = CachePolicy(least=0, scans=0, first=4, always=True)
     with (
-        mock.patch.multiple("stqsh.core.views.covering", VIEW_COST=1.0),
-        mock.patch.multiple("stqsh.core.views.selection", VIEW_COST=1.0),
+        mock.patch.multiple("stqsh.core.snapshots.cache.covering", VIEW_COST=1.0),
+        mock.patch.multiple("stqsh.core.snapshots.cache.selection", VIEW_COST=1.0),
     ):
         for _ in range(12):
             assert ask(session).equals(scanned)

@@ -20,17 +20,17 @@ from stqsh.storage.savepoint import read_savepoint, restore_savepoint, savepoint
 from stqsh.units import counted, format_size
 
 
-def name_and_uri(words: list[str], link: str) -> tuple[str, str]:
+def name_and_uri(words: list[str], connection: str) -> tuple[str, str]:
     """Return the session's name and the URI of `NAME TO URI`, or with another word between them.
 
     Raises:
         CommandLineError: the words are others.
     """
-    if len(words) != 3 or words[1].upper() != link:
-        command = "save" if link == "TO" else "restore"
+    if len(words) != 3 or words[1].upper() != connection:
+        command = "save" if connection == "TO" else "restore"
         raise CommandLineError(
-            f"this takes a session, {link} and a URI",
-            hint=f"{program()} {command} work {link} /backup/monday",
+            f"this takes a session, {connection} and a URI",
+            hint=f"{program()} {command} work {connection} /backup/monday",
         )
     return words[0], words[2]
 

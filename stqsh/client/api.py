@@ -125,18 +125,18 @@ class Session:
         *,
         autoplay: bool = True,
         allow_run: bool = False,
-        link: Connection | None = None,
+        connection: Connection | None = None,
     ) -> None:
         self.home = home
-        self.link = link or Connection(home, ControlDb(home.path, create=True))
-        check_queries(self.link.db)
-        use_profile(self.link.db, profile)
-        settings = session_settings(self.link.db, profile)
-        self.link.db.set_durable(settings.text("durability") == "disk")
-        self.snapshots = SnapshotReader(self.link, profile)
+        self.connection = connection or Connection(home, ControlDb(home.path, create=True))
+        check_queries(self.connection.db)
+        use_profile(self.connection.db, profile)
+        settings = session_settings(self.connection.db, profile)
+        self.connection.db.set_durable(settings.text("durability") == "disk")
+        self.snapshots = SnapshotReader(self.connection, profile)
         plays = autoplay and settings.flag("shell.autoplay")
         self._context = StatementContext(
-            self.link,
+            self.connection,
             profile,
             plays,
             self.snapshots,
@@ -144,11 +144,11 @@ class Session:
             allow_run=allow_run,
         )
         self._reader: UpdateReader | None = None
-        self._read_from = self.link.progress().batch
+        self._read_from = self.connection.progress().batch
         self._is_closed = self._is_touched = False
-        drop_orphans(self.link.db)
+        drop_orphans(self.connection.db)
         if home.temporary:
-            claim_session(self.link.db)
+            claim_session(self.connection.db)
 
     def __enter__(self) -> Self:
         return self
@@ -158,7 +158,7 @@ class Session:
     ) -> None:
         try:
             if self.home.temporary and error is None and not self._is_closed:
-                finish_sinks(self.link)
+                finish_sinks(self.connection)
         finally:
             self.close()
 
@@ -302,7 +302,7 @@ class Session:
             number += len(group)
             yield from performed(context, group, number - 1)
             if not self._is_touched:
-                touch(self.link.db)
+                touch(self.connection.db)
                 self._is_touched = True
 
     def register_many(self, template: str, table: Any) -> BulkRegistration:
@@ -354,7 +354,7 @@ class Session:
         """
         from stqsh.client.functions import function_spec  # pyarrow, cloudpickle
 
-        add_function(self.link.db, function_spec(name, function, returns))
+        add_function(self.connection.db, function_spec(name, function, returns))
 
     def finish_script(self) -> RunHandle | None:
         """Log the RUN that the end of a script implies (language.md, "Running"), and return it.
@@ -370,11 +370,11 @@ class Session:
         ...     script.finish_script() is None
         True
         """
-        streams, progress = live_streams(self.link.db), self.link.progress()
-        queries = count_queries(self.link.db)
+        streams, progress = live_streams(self.connection.db), self.connection.progress()
+        queries = count_queries(self.connection.db)
         if queries and not any(self._context.is_endless(stream) for stream in streams):
             return start_run(self._context, "", RunToEnd())
-        pending = entries_after(self.link.db, progress.seq, _OWED)
+        pending = entries_after(self.connection.db, progress.seq, _OWED)
         if pending and streams and (queries or progress.step):
             return start_run(self._context, "", RunSteps(1))
         return None
@@ -403,12 +403,12 @@ class Session:
         [['taxi-000'], ['taxi-000', 'taxi-081']]
         """
         if self._reader is None or from_start:
-            self._reader = UpdateReader(self.link, -1 if from_start else self._read_from)
+            self._reader = UpdateReader(self.connection, -1 if from_start else self._read_from)
         with self._reader as reader:
-            for progress in self.link.watch():
+            for progress in self.connection.watch():
                 yield from reader.poll(progress.batch)
                 if until is not None and progress.run_done >= until.seq:
-                    self.link.check_streams()  # a failure may be newer than the last check
+                    self.connection.check_streams()  # a failure may be newer than the last check
                     return
                 if on_idle is not None:
                     on_idle(progress)
@@ -419,7 +419,7 @@ class Session:
         >>> session.progress().step
         30
         """
-        return self.link.progress()
+        return self.connection.progress()
 
     def queries(self, most: int = -1) -> list[QueryRow]:
         """Return the live queries, or only the last `most` of them, because there may be very many.
@@ -427,7 +427,7 @@ class Session:
         >>> [query.name for query in session.queries()]
         ['near']
         """
-        return live_queries(self.link.db, most)
+        return live_queries(self.connection.db, most)
 
     def streams(self) -> list[StreamRow]:
         """Return the live streams.
@@ -435,7 +435,7 @@ class Session:
         >>> [stream.name for stream in session.streams()]
         ['taxis']
         """
-        return live_streams(self.link.db)
+        return live_streams(self.connection.db)
 
     def tables(self) -> list[TableRow]:
         """Return the live tables.
@@ -443,7 +443,7 @@ class Session:
         >>> session.tables()
         []
         """
-        return live_tables(self.link.db)
+        return live_tables(self.connection.db)
 
     def settings(self) -> Profile:
         """Return the settings in force: those of the profile, overridden by SET.
@@ -451,7 +451,7 @@ class Session:
         >>> session.settings()["updates.keep"].value
         '1 GB'
         """
-        return session_settings(self.link.db, self._context.profile)
+        return session_settings(self.connection.db, self._context.profile)
 
     def attend(self) -> None:
         """Mark the session as interactive: TAIL does not end, and MAP is live, even while streams wait."""
@@ -476,7 +476,7 @@ class Session:
         >>> session.areas()
         []
         """
-        return live_areas(self.link.db)
+        return live_areas(self.connection.db)
 
     def accuracy(self) -> Summary:
         """Return how accurate the answers of all active queries are.
@@ -484,7 +484,7 @@ class Session:
         >>> session.accuracy().approximate
         0
         """
-        return summary(self.link)
+        return summary(self.connection)
 
     def start_engine(self, on_progress: OnProgress | None = None, *, wait: bool = True) -> EngineInfo:
         """Start the engine, or find the running one, and by default wait until it is ready.
@@ -497,7 +497,7 @@ class Session:
         >>> session.start_engine(wait=False).state
         'ready'
         """
-        info = self.link.restart()
+        info = self.connection.restart()
         return wait_until_ready(self.home, on_progress) if wait else info
 
     def close(self) -> None:
@@ -515,11 +515,11 @@ class Session:
             return
         self._is_closed = True
         try:
-            for query in owned_queries(self.link.db):
+            for query in owned_queries(self.connection.db):
                 if query.id in self._context.subscribed:
-                    drop_if_live(self.link.db, query)
+                    drop_if_live(self.connection.db, query)
         finally:
-            _leave(self.home, self.link.db)
+            _leave(self.home, self.connection.db)
 
 
 def _leave(home: SessionHome, db: ControlDb) -> None:

@@ -10,16 +10,14 @@ from stqsh.errors import StqshError
 from stqsh.extensions import FUNCTIONS, ExtensionError, find_extension
 from stqsh.lang.binder.functions import is_function
 from stqsh.profile import Profile
+from stqsh.sources.session_regions import SessionRegions
 from stqsh.spec.expression import FunctionSpec
 from stqsh.spec.query import QuerySpec
 from stqsh.spec.query_stream import QueryStreamSpec
-from stqsh.spec.region import PolygonSpec
 from stqsh.spec.sink import SinkSpec
-from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
+from stqsh.spec.stream import StreamSpec, TableSpec
 from stqsh.spec.view import ViewSpec
 from stqsh.storage.catalogue import (
-    area_geometry,
-    find_area,
     find_query,
     find_stream,
     find_table,
@@ -48,11 +46,11 @@ _NAMES = {
 }
 
 
-class SessionCatalogue:
+class SessionCatalogue(SessionRegions):
     """The names in use in a session and their definitions, always current."""
 
     def __init__(self, db: ControlDb, profile: Profile) -> None:
-        self._db = db
+        super().__init__(db)
         self._profile = profile
 
     def stream(self, name: str) -> StreamSpec | None:
@@ -64,19 +62,6 @@ class SessionCatalogue:
         """Return the TableSpec of a live table."""
         found = find_table(self._db, name)
         return found.spec if found else None
-
-    def area(self, name: str) -> AreaSpec | None:
-        """Return the AreaSpec of a live region or set of regions."""
-        found = find_area(self._db, name)
-        return found.spec if found else None
-
-    def polygons(self, area: AreaSpec, member: str | None) -> tuple[PolygonSpec, ...]:
-        """Return the polygons of a region, or of a member of a set of regions."""
-        # Imported here because few queries need polygons and the import is slow.
-        from stqsh.sources.region_files import polygons_of
-        from stqsh.spec.chunk import unpack
-
-        return polygons_of(unpack(area_geometry(self._db, area.id)), member)
 
     def query(self, name: str) -> QuerySpec | None:
         """Return the QuerySpec of a live query."""

@@ -82,7 +82,7 @@ def append_all(
     """Append parts to a stream's spool as they arrive; return the number of records appended."""
     count = FeedCount()
     for part in parts:
-        put(session.link, spec.name, part, session.settings())
+        put(session.connection, spec.name, part, session.settings())
         count = FeedCount(count.records + part.records.num_rows, count.dead + len(part.dead))
         if on_fed is not None:
             on_fed(count)

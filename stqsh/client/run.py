@@ -24,12 +24,12 @@ class RunHandle:
 
     seq: int
     spec: RunSpec
-    link: Connection = field(repr=False)
+    connection: Connection = field(repr=False)
 
     @property
     def finished(self) -> bool:
         """Whether all steps of this RUN have been delivered."""
-        return self.link.progress().run_done >= self.seq
+        return self.connection.progress().run_done >= self.seq
 
     def wait(self, on_progress: Callable[[Progress], None] | None = None) -> Progress:
         """Wait until the RUN is done, and return the progress; `on_progress` is called at each poll.
@@ -38,15 +38,15 @@ class RunHandle:
             EngineDeadError: the engine dies during the wait.
             SourceError: a stream cannot be read.
         """
-        for progress in self.link.watch():
+        for progress in self.connection.watch():
             if on_progress is not None:
                 on_progress(progress)
             if progress.run_done >= self.seq:
-                self.link.check_streams()  # a failure may be newer than the last check
+                self.connection.check_streams()  # a failure may be newer than the last check
                 return progress
         raise AssertionError("unreachable: watch has no end")
 
     def cancel(self) -> None:
         """Stop the streams after the current batch; completed steps are kept."""
         if not self.finished:
-            append(self.link.db, RunStopped(self.seq))
+            append(self.connection.db, RunStopped(self.seq))

@@ -27,13 +27,13 @@ from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.text.term_hashes import add_hashes
 from stqsh.core.objects.kept_keys import KeptEventKeys
 from stqsh.core.objects.presence import may_hold
+from stqsh.core.snapshots.cache.word_lists import SlotWords
 from stqsh.core.state.columns import DTYPES
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.texts.access_path import clear_without_words
 from stqsh.core.texts.keyword_index import KeywordIndex
 from stqsh.core.texts.term_table import TermTable
 from stqsh.core.texts.tokenizer import have_any_term
-from stqsh.core.views.word_lists import SlotWords
 from stqsh.spec.aggregate import AggregateSpec, GroupColumn, GroupOutput, Measure, measure_column
 from stqsh.spec.chunk import Chunk, ChunkOrder, columns_schema, pack, pack_json
 from stqsh.spec.clock import BatchClock
@@ -64,15 +64,15 @@ from stqsh.spec.expression import (
 )
 from stqsh.spec.query import (
     AGGREGATE,
-    FIRST,
     RANGE,
+    TOP_N,
     AskSpec,
-    FirstSpec,
     OrderColumn,
     QueryOptions,
     SelectColumn,
     SlotQuery,
     SnapshotSpec,
+    TopNSpec,
     kind_of_region,
 )
 from stqsh.spec.region import (
@@ -351,8 +351,8 @@ def _all_queries(spec: StreamSpec) -> list[SlotQuery]:
         around = _around(_keys(spec)[0])
         asked += [(region, condition) for region in around for condition in (None, _FREE)]
     queries = _queries(asked)
-    first = FirstSpec((OrderColumn(ColumnExpr("n"), is_descending=True),), 2)
-    queries.append(SlotQuery(id=len(queries) + 1, kind=FIRST.name, region=_RECTANGLE, first=first))
+    first = TopNSpec((OrderColumn(ColumnExpr("n"), is_descending=True),), 2)
+    queries.append(SlotQuery(id=len(queries) + 1, kind=TOP_N.name, region=_RECTANGLE, top_n=first))
     return queries + [
         SlotQuery(id=id_, kind=AGGREGATE.name, region=_RECTANGLE, aggregates=aggregates)
         for id_, aggregates in enumerate(_AGGREGATES, start=len(queries) + 1)

@@ -15,7 +15,17 @@ from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.spec.view import ViewSpec
 
 
-class CatalogueView(Protocol):
+class RegionView(Protocol):
+    """The named regions of a session."""
+
+    def area(self, name: str) -> AreaSpec | None:
+        """Return the spec of a region or a set of regions; None if there is none of that name."""
+
+    def polygons(self, area: AreaSpec, member: str | None) -> tuple[PolygonSpec, ...]:
+        """Return the polygons of a region, or of a member of a set of regions."""
+
+
+class CatalogueView(RegionView, Protocol):
     """The names in use, and the objects to which they refer."""
 
     def stream(self, name: str) -> StreamSpec | None:
@@ -29,12 +39,6 @@ class CatalogueView(Protocol):
 
     def table(self, name: str) -> TableSpec | None:
         """Return the spec of a table; None if there is no table of that name."""
-
-    def area(self, name: str) -> AreaSpec | None:
-        """Return the spec of a region or a set of regions; None if there is none of that name."""
-
-    def polygons(self, area: AreaSpec, member: str | None) -> tuple[PolygonSpec, ...]:
-        """Return the polygons of a region, or of a member of a set of regions."""
 
     def view(self, name: str) -> ViewSpec | None:
         """Return the spec of a view; None if there is no view of that name."""

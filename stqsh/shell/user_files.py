@@ -85,4 +85,4 @@ def is_new_session(session: Session) -> bool:
     """Return whether no statement, not even SHOW or SELECT, was ever executed in the session."""
     from stqsh.storage.session_settings import is_touched  # imported here to save the prompt 30 ms
 
-    return not is_touched(session.link.db)
+    return not is_touched(session.connection.db)

@@ -67,7 +67,7 @@ class AlertTarget:
     """Acts on the updates of one alert.
 
     Args:
-        link: the session.
+        connection: the session.
         alert: the alert.
         target: the action.
         identity: an id that is unique among all alerts.
@@ -77,11 +77,16 @@ class AlertTarget:
     rows = 10_000
 
     def __init__(
-        self, link: Connection, alert: SinkRow, target: AlertTargetSpec, identity: str, authorization: str
+        self,
+        connection: Connection,
+        alert: SinkRow,
+        target: AlertTargetSpec,
+        identity: str,
+        authorization: str,
     ) -> None:
-        self._link, self._alert, self._target = link, alert, target
+        self._link, self._alert, self._target = connection, alert, target
         self._act = self._action(identity, authorization)
-        self._state = read_alert_state(link.home, alert.id)
+        self._state = read_alert_state(connection.home, alert.id)
         self._late_until = -1
 
     def open(self, position: SinkPosition) -> SinkPosition:

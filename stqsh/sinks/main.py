@@ -44,11 +44,11 @@ _LEAVE_S = 5.0
 """How long a sink may take to complete its current part when the process ends."""
 
 
-def target_of(link: Connection, sink: SinkRow, settings: Profile, session: str) -> SinkTarget:
+def target_of(connection: Connection, sink: SinkRow, settings: Profile, session: str) -> SinkTarget:
     """Return the target of a sink or an alert.
 
     Args:
-        link: the session.
+        connection: the session.
         sink: the sink.
         settings: the session's settings, which contain credentials.
         session: the unique id of this session.
@@ -61,7 +61,7 @@ def target_of(link: Connection, sink: SinkRow, settings: Profile, session: str) 
         case HttpTargetSpec(url):
             return HttpTarget(url, identity, authorization)
         case AlertTargetSpec():
-            return AlertTarget(link, sink, spec.target, identity, authorization)
+            return AlertTarget(connection, sink, spec.target, identity, authorization)
         case KafkaTargetSpec():
             from stqsh.sinks.kafka_target import KafkaSink  # the import of its client is slow
 
@@ -133,9 +133,9 @@ class SinkProcess:
         """Run a sink until it stops; restart it after an unexpected error."""
         running = self._running[sink.id]
         try:
-            link = Connection(self._home, self._control)
-            target = target_of(link, sink, self._settings, self._session)
-            SinkRunner(link, sink, target, stopping).run()
+            connection = Connection(self._home, self._control)
+            target = target_of(connection, sink, self._settings, self._session)
+            SinkRunner(connection, sink, target, stopping).run()
         except Exception:
             log.exception("sink %s is started again", sink.name)
             stopping.wait(_AGAIN_S)

@@ -54,10 +54,10 @@ class SinkPart:
 class SinkReader:
     """Reads the log for one sink; `rows` is the maximum number of updates in a part."""
 
-    def __init__(self, link: Connection, sink: SinkRow, rows: int) -> None:
-        self._link, self._spec, self._rows = link, sink.spec, rows
-        self._wanted = WantedQueries(link, sink.spec)
-        self._log = UpdateLog(link.db, link.book.key_of)
+    def __init__(self, connection: Connection, sink: SinkRow, rows: int) -> None:
+        self._link, self._spec, self._rows = connection, sink.spec, rows
+        self._wanted = WantedQueries(connection, sink.spec)
+        self._log = UpdateLog(connection.db, connection.book.key_of)
 
     def parts(self, position: SinkPosition, up_to: int) -> Iterator[SinkPart]:
         """Yield the parts after a position, up to a batch.
@@ -129,8 +129,8 @@ class SinkReader:
 class WantedQueries:
     """Selects the query ids that a sink writes; `refresh` adds queries registered since."""
 
-    def __init__(self, link: Connection, spec: SinkSpec) -> None:
-        self._link, self._spec, self._newest, self._most = link, spec, 0, _WANTED
+    def __init__(self, connection: Connection, spec: SinkSpec) -> None:
+        self._link, self._spec, self._newest, self._most = connection, spec, 0, _WANTED
         self._ids: NDArray[np.int64] = np.empty(0, np.int64)
 
     def refresh(self) -> None:

@@ -53,11 +53,15 @@ class SinkRunner:
     """Runs one sink until it is asked to stop."""
 
     def __init__(
-        self, link: Connection, sink: SinkRow, target: SinkTarget, stopping: threading.Event | None = None
+        self,
+        connection: Connection,
+        sink: SinkRow,
+        target: SinkTarget,
+        stopping: threading.Event | None = None,
     ) -> None:
-        self._link, self._sink, self._target = link, sink, target
+        self._link, self._sink, self._target = connection, sink, target
         self._stopping = stopping or threading.Event()
-        self._reader = SinkReader(link, sink, target.rows)
+        self._reader = SinkReader(connection, sink, target.rows)
         self._position = SinkPosition()
         self._is_open = False
         self._failures = 0

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import groupby, islice
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -19,13 +20,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.lang.binder.altering import altered
+from stqsh.lang.binder.parameters import Hole
+from stqsh.lang.binder.regions import go_on
 from stqsh.sources.dead_letters import DeadLetter, letter_lines, remove_live_letters, write_live_letters
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.live.protocol import Position
 from stqsh.sources.parameter_checks import reach_beyond, value_checks
+from stqsh.sources.session_regions import SessionRegions
+from stqsh.spec.log import QueryChanged
 from stqsh.spec.query_stream import DROP_COLUMN, QueryStreamSpec
 from stqsh.storage.catalogue import query_by_id, stream_by_id
-from stqsh.storage.catalogue_writer import alter_query, change_query
+from stqsh.storage.catalogue_writer import Registered, log_alteration, log_change, register
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
 from stqsh.storage.queries.bulk_register import MOST, names_in_use, register_rows
@@ -38,9 +43,9 @@ from stqsh.storage.queries.query_streams import (
     query_stream_by_id,
 )
 from stqsh.storage.queries.query_templates import NAMES, QueryTemplate, TemplateRows, literal
+from stqsh.storage.rows import QueryRow
 
 _LAST = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'log'"
-_BEYOND = "a region over the 180th meridian is not supported yet in a query stream"
 
 
 class SourceRows(NamedTuple):
@@ -165,9 +170,11 @@ class _Changes:
         parameters = list(dict.fromkeys(self._template.parameters))
         columns = [records.column(name) for name in parameters]
         self._rows = pa.RecordBatch.from_arrays([names, *columns], names=[NAMES, *parameters])
+        self._wanted = TemplateRows(self._template, self._rows, 0)
         self._names: list[Any] = names.to_pylist()
         drops = records.column(DROP_COLUMN).to_pylist()
         self._drops = [drop is True for drop in drops]
+        self._beyond = reach_beyond(self._template, self._rows, self._members_beyond())
         self.dead = self._bad_rows()
         self._contents = _contents(records)
         self._known: dict[str, StreamedQuery] = {}
@@ -176,6 +183,7 @@ class _Changes:
 
     def apply(self) -> Applied:
         """Apply all rows."""
+        self._over = stream_by_id(self._db, self._stream.spec.stream_id).spec
         self._known = known_queries(self._db, self._names)
         taken = names_in_use(self._db, self._names)
         used = {name for name, is_used in zip(self._names, taken.tolist(), strict=True) if is_used}
@@ -202,14 +210,14 @@ class _Changes:
     def _replace(self, name: str, query: StreamedQuery, row: int) -> None:
         """Alter a query if only its region differs, else drop it and register it again."""
         self._register()
-        before = query_by_id(self._db, query.id).spec
-        wanted = TemplateRows(self._template, self._rows.slice(row, 1), 0).spec(0)
-        after = altered(before, wanted, stream_by_id(self._db, before.stream_id).spec)
+        before, after = query_by_id(self._db, query.id), None
+        if not self._beyond[row]:
+            after = altered(before.spec, self._wanted.spec(row), self._over)
         if after is None:
             self._drop(name, query, 2)
             self._new[name] = row
             return
-        alter_query(self._db, "", query_by_id(self._db, query.id), after)
+        log_alteration(self._db, "", before, after)
         self._note([query.id], [row])
         self._counts[1] += 1
 
@@ -217,7 +225,7 @@ class _Changes:
         if query is None:
             return
         self._register()
-        change_query(self._db, "drop", "", query_by_id(self._db, query.id))
+        log_change(self._db, "drop", "", QueryChanged(query.id, name, self._stream.spec.stream_id))
         del self._known[name]
         self._counts[count] += 1
 
@@ -225,12 +233,19 @@ class _Changes:
         """Register the new queries, and thereby keep their place in the log before what follows."""
         places = list(self._new.values())
         self._new = {}
-        for start in range(0, len(places), MOST):
-            some = places[start : start + MOST]
-            left_out = register_rows(self._db, self._template, self._rows.take(pa.array(some)))
-            assert not left_out.any(), "names in use were sorted out in this transaction"
-            [(last,)] = self._db.query(_LAST)
-            self._note(range(last + 1 - len(some), last + 1), some)
+        if len(places) == 1:  # a block of one query costs more
+            self._note([register_row(self._db, self._wanted, places[0]).id], places)
+            return
+        for beyond, rows in groupby(places, key=lambda row: bool(self._beyond[row])):
+            if beyond:
+                for row in rows:
+                    self._note([register_row(self._db, self._wanted, row).id], [row])
+                continue
+            while some := list(islice(rows, MOST)):
+                left_out = register_rows(self._db, self._template, self._rows.take(pa.array(some)))
+                assert not left_out.any(), "names in use were sorted out in this transaction"
+                [(last,)] = self._db.query(_LAST)
+                self._note(range(last + 1 - len(some), last + 1), some)
 
     def _note(self, ids: Any, rows: list[int]) -> None:
         contents = [self._contents[row] for row in rows]
@@ -240,7 +255,7 @@ class _Changes:
 
     def _bad_rows(self) -> dict[int, str]:
         """Return the reasons of the rows that make no valid query and are not to drop one."""
-        template, spec = self._template, self._stream.spec
+        template = self._template
         columns = {name: self._rows.column(name) for name in self._rows.schema.names if name != NAMES}
         dead = {row: "the name is missing" for row, name in enumerate(self._names) if not name}
         checks = [*value_checks(template, columns)]
@@ -248,16 +263,25 @@ class _Changes:
         for row in np.flatnonzero(failing).tolist():
             if row not in dead and not self._drops[row]:
                 dead[row] = next(check.reason(row) for check in checks if check.failing[row])
-        members = {
-            hole: frozenset(beyond)
-            for (_, hole), beyond in zip(template.holes, spec.beyond, strict=True)
-            if beyond
-        }
-        over = reach_beyond(template, self._rows, members) & ~failing
-        for row in np.flatnonzero(over).tolist():
-            if row not in dead and not self._drops[row]:
-                dead[row] = _BEYOND
         return dead
+
+    def _members_beyond(self) -> dict[Hole, frozenset[str]]:
+        """For each hole that names a member of a set, return the members over the 180th meridian."""
+        holes = (hole for _, hole in self._template.holes)
+        beyond = zip(holes, self._stream.spec.beyond, strict=True)
+        return {hole: frozenset(members) for hole, members in beyond if members}
+
+
+def register_row(db: ControlDb, rows: TemplateRows, row: int) -> QueryRow:
+    """Register the query of one row by itself; its region may cross the 180th meridian.
+
+    Raises:
+        StqshError: the name is in use, or another client has since dropped what the query uses.
+    """
+    spec = rows.spec(rows.first + row)
+    stream = stream_by_id(db, spec.stream_id).spec
+    text = rows.statement(spec.name, spec.text)
+    return register(db, Registered(text, go_on(spec, stream, SessionRegions(db))))
 
 
 def template_of(spec: QueryStreamSpec) -> QueryTemplate:

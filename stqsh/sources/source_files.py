@@ -26,7 +26,7 @@ from stqsh.sources.formats.places import (
     read_with_places,
     without_places,
 )
-from stqsh.sources.formats.record_parser import FileBlock, ParsedRecords, RowBlock, parse
+from stqsh.sources.formats.record_parser import FileBlock, ParsedRecords, RowBlock, find_lines, parse
 from stqsh.sources.formats.record_schema import RecordSchema, near
 from stqsh.sources.formats.row_blocks import COMPRESSIONS
 from stqsh.spec.stream import AreaSpec, FileSourceSpec, Options, StreamSpec, TableSpec
@@ -290,23 +290,31 @@ def read_group(
     source: FileSourceSpec,
     layout: RecordSchema,
     known: SeenKeys | None = None,
+    *,
+    with_lines: bool = False,
 ) -> Iterator[ParsedRecords]:
     """Yield the records of some files, a few MB at a time, in order of file and place.
 
     Args:
         known: the keys of earlier records, where a key must not occur again.
+        with_lines: whether to find the line of each record of a single file.
     """
+
+    def parsed() -> ParsedRecords:
+        found = parse(waiting, layout, known)
+        return replace(found, lines=find_lines(waiting, found.places)) if with_lines else found
+
     waiting: list[FileBlock] = []
     dead: list[DeadLetter] = []
     size = 0
     for block in _blocks(files, source, layout, dead):
         size += block.block.size
         if waiting and (size > GROUP_BYTES or _types(block) != _types(waiting[0])):
-            yield parse(waiting, layout, known)
+            yield parsed()
             waiting, size = [], block.block.size
         waiting.append(block)
     if waiting:
-        yield parse(waiting, layout, known)
+        yield parsed()
     if dead:
         yield replace(parse([], layout), dead=dead)
 

@@ -32,7 +32,7 @@ MOST_MEMBERS = 2**31 - 1
 """The maximum number of objects of a slot; a larger LIMIT has no effect."""
 
 
-class FirstSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+class TopNSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """The LIMIT of a continuous query: its answer is the first rows by (ORDER BY, key).
 
     Attributes:
@@ -103,7 +103,7 @@ class QueryOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     error: float | None = None
 
 
-class SlotQuery(msgspec.Struct, frozen=True, kw_only=True):
+class SlotQuery(msgspec.Struct, frozen=True, kw_only=True, rename={"top_n": "first"}):
     """The part of a continuous query that slots need.
 
     Attributes:
@@ -111,7 +111,7 @@ class SlotQuery(msgspec.Struct, frozen=True, kw_only=True):
         kind: the name of the query kind, such as "range" or "nearest".
         for_us: the event time after which the query ends, µs; None for never.
         aggregates: the aggregates to output instead of the members' columns.
-        first: the order and limit that select the members in the answer; None for all.
+        top_n: the order and limit that select the members in the answer; None for all. Stored as "first".
     """
 
     id: int = 0
@@ -122,18 +122,18 @@ class SlotQuery(msgspec.Struct, frozen=True, kw_only=True):
     for_us: int | None = None
     options: QueryOptions = QueryOptions()
     aggregates: AggregateSpec | None = None
-    first: FirstSpec | None = None
+    top_n: TopNSpec | None = None
 
     @property
     def sync_us(self) -> int | None:
         """The duration between refreshes, µs; None for a query that follows every step."""
-        shown = self.aggregates or self.first
+        shown = self.aggregates or self.top_n
         return None if shown is None else shown.sync_us
 
     @property
     def window_us(self) -> int | None:
         """The age of the oldest record that counts at a refresh, µs; None for all."""
-        shown = self.aggregates or self.first
+        shown = self.aggregates or self.top_n
         return None if shown is None else shown.window_us
 
 
@@ -175,7 +175,7 @@ def slot_query(query: QuerySpec) -> SlotQuery:
         for_us=query.for_us,
         options=query.options,
         aggregates=query.aggregates,
-        first=query.first,
+        top_n=query.top_n,
     )
 
 
@@ -321,10 +321,10 @@ DWELLING_AGGREGATE = QueryKindEntry("dwelling_aggregate")
 NEAREST_AGGREGATE = QueryKindEntry("nearest_aggregate", True, {"dwell": "dwell on aggregates of NEAREST"})
 REFRESHED_NEAREST = QueryKindEntry("refreshed_nearest", True, {"dwell": "dwell on aggregates of NEAREST"})
 
-NEAREST_FIRST = QueryKindEntry("nearest_first", True)
-FIRST = QueryKindEntry("first")
-REFRESHED_FIRST = QueryKindEntry("refreshed_first", remembers=True)
-REFRESHED_NEAREST_FIRST = QueryKindEntry("refreshed_nearest_first", True, remembers=True)
+NEAREST_TOP_N = QueryKindEntry("nearest_first", True)
+TOP_N = QueryKindEntry("first")
+REFRESHED_ROWS = QueryKindEntry("refreshed_first", remembers=True)
+REFRESHED_NEAREST_ROWS = QueryKindEntry("refreshed_nearest_first", True, remembers=True)
 
 RECORDS = QueryKindEntry("records")
 """The kind of FOLLOW, which no SELECT has."""
@@ -338,10 +338,10 @@ BUILT_IN = {
         DWELLING_AGGREGATE,
         NEAREST_AGGREGATE,
         REFRESHED_NEAREST,
-        FIRST,
-        NEAREST_FIRST,
-        REFRESHED_FIRST,
-        REFRESHED_NEAREST_FIRST,
+        TOP_N,
+        NEAREST_TOP_N,
+        REFRESHED_ROWS,
+        REFRESHED_NEAREST_ROWS,
         RECORDS,
     )
 }

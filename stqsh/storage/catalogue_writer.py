@@ -13,6 +13,7 @@ from stqsh.spec.expression import FunctionSpec
 from stqsh.spec.log import (
     AreaDropped,
     QueryAltered,
+    QueryChanged,
     QueryDropped,
     QueryPaused,
     QueryResumed,
@@ -203,12 +204,17 @@ def change_query(db: ControlDb, kind: QueryChange, text: str, query: QueryRow) -
     Raises:
         StqshError: another client has since dropped it, or it has ended.
     """
-    with db.transaction() as connection:
+    with db.transaction():
         _check_live(db, query)
-        row = append(db, _CHANGES[kind](query.id, query.name, query.stream_id), text)
-        connection.execute(
-            "UPDATE queries SET state = ?, seq = ? WHERE id = ?", (_STATE_AFTER[kind], row.seq, query.id)
-        )
+        return log_change(db, kind, text, QueryChanged(query.id, query.name, query.stream_id))
+
+
+def log_change(db: ControlDb, kind: QueryChange, text: str, query: QueryChanged) -> LogRow:
+    """Log a DROP, PAUSE or RESUME of a query that is live in the open transaction, and record its state."""
+    row = append(db, _CHANGES[kind](query.id, query.name, query.stream_id), text)
+    db.connection().execute(
+        "UPDATE queries SET state = ?, seq = ? WHERE id = ?", (_STATE_AFTER[kind], row.seq, query.id)
+    )
     return row
 
 
@@ -218,23 +224,20 @@ def alter_query(db: ControlDb, text: str, query: QueryRow, spec: QuerySpec) -> L
     Raises:
         StqshError: another client has since dropped the query or what its region refers to, or it has ended.
     """
-    with db.transaction() as connection:
+    with db.transaction():
         _check_live(db, query)
         check_used(db, spec)
-        [(state,)] = db.query("SELECT state FROM queries WHERE id = ?", query.id)
-        before = query_by_id(db, query.id).spec
-        entry = QueryAltered(
-            query.id,
-            query.name,
-            query.stream_id,
-            query=spec,
-            before=slot_query(before),
-            paused=state == "paused",
-        )
-        row = append(db, entry, text)
-        connection.execute(
-            "UPDATE queries SET spec = ?, seq = ? WHERE id = ?", (to_text(spec), row.seq, query.id)
-        )
+        return log_alteration(db, text, query_by_id(db, query.id), spec)
+
+
+def log_alteration(db: ControlDb, text: str, query: QueryRow, spec: QuerySpec) -> LogRow:
+    """Log an ALTER of a query that is live in the open transaction, as `query` says, and replace its spec."""
+    before, paused = slot_query(query.spec), query.state == "paused"
+    entry = QueryAltered(query.id, query.name, query.stream_id, query=spec, before=before, paused=paused)
+    row = append(db, entry, text)
+    db.connection().execute(
+        "UPDATE queries SET spec = ?, seq = ? WHERE id = ?", (to_text(spec), row.seq, query.id)
+    )
     return row
 
 

@@ -17,7 +17,7 @@ from stqsh.bench.papers.star.asking import StarScale, World, ask
 from stqsh.bench.papers.star.contenders import Contender, baseline_1, baseline_2, q_cache, scan
 from stqsh.bench.papers.star.workload import COMBINATIONS, Workload, bound
 from stqsh.bench.papers.star.world import make_posts
-from stqsh.core.views import time_slots
+from stqsh.core.snapshots.cache import time_slots
 
 TINY = StarScale(posts=3000, past=24, asked=3, budget=8 << 20, queries=(20,), updates=5_000)
 
@@ -57,8 +57,8 @@ def test_a_way_that_answers_otherwise_is_found(world: World) -> None:
 def test_views_are_chosen_by_the_past(world: World) -> None:
     ways = [scan(), baseline_1(), baseline_2(TINY.budget), q_cache(TINY.budget)]
     with (
-        mock.patch("stqsh.core.views.selection.VIEW_COST", 1.0),
-        mock.patch("stqsh.core.views.covering.VIEW_COST", 1.0),
+        mock.patch("stqsh.core.snapshots.cache.selection.VIEW_COST", 1.0),
+        mock.patch("stqsh.core.snapshots.cache.covering.VIEW_COST", 1.0),
     ):
         found = ask(world, Workload("S1", "COUNT(*)", 1), ways, replace(TINY, past=96), lambda text: None)
     assert set(found) == {"scan", "Baseline-1", "Baseline-2", "Q-cache"}

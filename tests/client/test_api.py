@@ -80,9 +80,9 @@ def opened(tmp_path):
         return EngineInfo(0, 0, 0, "ready")
 
     def connect(autoplay=False, **environ):
-        link = Connection(home, ControlDb(home.path, create=True), start)
-        link._check_engine = lambda: None
-        sessions.append(Session(home, load_profile(None, environ), autoplay=autoplay, link=link))
+        connection = Connection(home, ControlDb(home.path, create=True), start)
+        connection._check_engine = lambda: None
+        sessions.append(Session(home, load_profile(None, environ), autoplay=autoplay, connection=connection))
         return sessions[-1]
 
     connect.engines = engines
@@ -252,17 +252,17 @@ def test_all_streams_share_the_tick_of_the_first(session, glob):
 def test_in_the_shell_a_stream_plays_at_once(opened, glob):
     shell = opened(autoplay=True)
     run(shell, TAXIS.format(glob=glob).replace("TICK", "PACE 10x TICK"))
-    (row,) = [row for row in read_log(shell.link.db) if row.kind == "play"]
+    (row,) = [row for row in read_log(shell.connection.db) if row.kind == "play"]
     assert row.entry.pace == 10 and row.entry.id == shell.streams()[0].id
     run(shell, "PAUSE taxis; PLAY taxis AT MAX; PLAY taxis AT 2x;")
-    rows = [row for row in read_log(shell.link.db) if row.kind in ("play", "pause")]
+    rows = [row for row in read_log(shell.connection.db) if row.kind in ("play", "pause")]
     assert [getattr(row.entry, "pace", None) for row in rows] == [10, None, "max", 2]
 
 
 def test_in_the_shell_a_tail_waits_though_streams_are_set_to_stand_still(opened, glob):
     shell = opened(autoplay=True, STQSH_SHELL_AUTOPLAY="false")
     run(shell, TAXIS.format(glob=glob) + "REGISTER QUERY q AS SELECT * FROM taxis;")
-    assert "play" not in {row.kind for row in read_log(shell.link.db)}
+    assert "play" not in {row.kind for row in read_log(shell.connection.db)}
     (tail,) = shell.execute("TAIL q;")
     assert not tail.until_idle
     (tail,) = opened().execute("TAIL q;")
@@ -272,7 +272,7 @@ def test_in_the_shell_a_tail_waits_though_streams_are_set_to_stand_still(opened,
 def test_run_says_how_far(session, glob):
     run(session, TAXIS.format(glob=glob))
     run(session, "RUN 3 STEPS; RUN FOR 2 s; RUN UNTIL '1970-01-01T00:00:01Z'; RUN;")
-    specs = [row.entry for row in read_log(session.link.db) if row.kind == "run"]
+    specs = [row.entry for row in read_log(session.connection.db) if row.kind == "run"]
     assert specs == [
         RunSteps(3),
         RunFor(2_000_000),
@@ -283,9 +283,9 @@ def test_run_says_how_far(session, glob):
 
 def test_an_endless_stream_needs_a_bound(session, glob):
     run(session, TAXIS.format(glob=glob))
-    session.link.wake()
-    wait_for(lambda: session.link.db.query("SELECT 1 FROM stream_status"))
-    set_stream_status(session.link.db, StreamStatus(session.streams()[0].id, "endless"))
+    session.connection.wake()
+    wait_for(lambda: session.connection.db.query("SELECT 1 FROM stream_status"))
+    set_stream_status(session.connection.db, StreamStatus(session.streams()[0].id, "endless"))
     with pytest.raises(StqshError, match="stream taxis is endless") as caught:
         run(session, "RUN;")
     assert "RUN FOR" in caught.value.hint
@@ -328,7 +328,7 @@ def test_a_subscription_has_a_name_and_is_dropped_when_left(session, glob):
 def test_a_session_is_left_though_its_subscriptions_cannot_be_dropped(tmp_path, session, glob, monkeypatch):
     run(session, TAXIS.format(glob=glob))
     home, stopped = replace(session.home, temporary=True), []
-    leaving = Session(home, load_profile(None, {}), autoplay=False, link=session.link)
+    leaving = Session(home, load_profile(None, {}), autoplay=False, connection=session.connection)
     run(leaving, "SUBSCRIBE SELECT oid FROM taxis INSIDE (0, 0, 1, 1);")
 
     def full(*_):
@@ -367,8 +367,8 @@ def test_a_dump_runs_again(session, opened, glob, tmp_path):
     (script,) = run(session, "DUMP;")
     assert isinstance(script, Script)
     home = open_home("copy", root=tmp_path / "sessions")
-    link = Connection(home, ControlDb(home.path, create=True), session.link.start)
-    copy = Session(home, load_profile(None, {}), autoplay=False, link=link)
+    connection = Connection(home, ControlDb(home.path, create=True), session.connection.start)
+    copy = Session(home, load_profile(None, {}), autoplay=False, connection=connection)
     run(copy, script.text)
     assert run(copy, "DUMP;") == [script]
     assert [query.state for query in copy.queries()] == ["active", "paused"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.local import LocalLink, local_session
+from support.local import LocalConnection, local_session
 from support.running import parsed, run_script
 
 from stqsh.client.api import Session
@@ -40,7 +40,9 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 def allowed(session: Session) -> Session:
     """The same session for a client with --allow-run."""
-    return Session(session.home, load_profile(None, {}), autoplay=False, allow_run=True, link=session.link)
+    return Session(
+        session.home, load_profile(None, {}), autoplay=False, allow_run=True, connection=session.connection
+    )
 
 
 def create(session: Session, tmp_path: Path, rest: str = "RETURNS STRING") -> str:
@@ -85,8 +87,8 @@ def test_a_query_keeps_its_function_while_the_name_changes_and_the_engine_restar
     assert {row["topic"] for row in answer(session, ASK)} <= {"rain", "jam", None}
     session.execute("DROP FUNCTION TOPIC;")
     create(session, tmp_path)
-    assert isinstance(session.link, LocalLink)
-    session.link.engine.restart(arena=True)
+    assert isinstance(session.connection, LocalConnection)
+    session.connection.engine.restart(arena=True)
     session.execute("RUN;")
     assert {row["topic"] for row in answer(session, ASK)} == {"new"}
     found = [row["t"] for row in answer(session, "SELECT t FROM q;")]
@@ -150,7 +152,7 @@ def test_what_is_no_function_is_told_at_its_place(
 ) -> None:
     with pytest.raises(StqshError, match=message):
         session.execute(statement.replace("{0}", f"{tmp_path}/topic.py") + ";")
-    assert session.link.db.query("SELECT count(*) FROM log WHERE kind = 'register'")[0][0] == 0
+    assert session.connection.db.query("SELECT count(*) FROM log WHERE kind = 'register'")[0][0] == 0
 
 
 @pytest.mark.parametrize(

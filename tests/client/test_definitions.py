@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.local import LocalEngine, LocalLink, local_session
+from support.local import LocalConnection, LocalEngine, local_session
 from support.running import parsed, run_script
 
 from stqsh.client.api import Session
@@ -336,10 +336,10 @@ def test_a_session_goes_on_after_a_restart_with_all_that_it_had(session: Session
     with local_session(folder / "others", slots=2) as other:
         text = DEFINITIONS + QUERIES + "RUN 4 STEPS;"
         before = parsed(run_script_to_its_run(other, text, folder / "script.stq"))
-        link = LocalLink(other.home, ControlDb(other.home.path, create=True))
-        link.engine = resumed(other.link.engine)  # type: ignore[attr-defined]
+        connection = LocalConnection(other.home, ControlDb(other.home.path, create=True))
+        connection.engine = resumed(other.connection.engine)  # type: ignore[attr-defined]
         profile = load_profile(None, {})
-        with Session(other.home, profile, autoplay=False, link=link) as again:
+        with Session(other.home, profile, autoplay=False, connection=connection) as again:
             after = parsed(run_script(again, "RUN;"))
     assert before + [line for line in after if line["step"] > 4] == whole
 

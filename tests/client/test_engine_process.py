@@ -276,8 +276,8 @@ def test_any_statement_starts_an_engine_again_that_died_without_a_word(home, lef
         started.append(where)
         return ensure_engine(where, command(GOOD))
 
-    link = Connection(home, ControlDb(home.path, create=True), start=start)
-    session = Session(home, load_profile(None, {}), autoplay=False, link=link)
+    connection = Connection(home, ControlDb(home.path, create=True), start=start)
+    session = Session(home, load_profile(None, {}), autoplay=False, connection=connection)
     assert not started
     write_engine(home, EngineInfo.now(ended.pid, left))
     outcomes = session.execute(statement)

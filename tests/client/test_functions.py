@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from support.local import LocalLink, local_session
+from support.local import LocalConnection, local_session
 from support.running import parsed, run_script
 
 from stqsh.client.api import Session
@@ -77,11 +77,11 @@ def test_a_function_stands_in_groups_conditions_and_select_lists(session: Sessio
 def test_a_query_keeps_its_function_after_a_restart_and_under_a_new_one(session: Session) -> None:
     start = f"{CREATE} REGISTER QUERY a AS SELECT COUNT(topic(body)) AS n FROM p; RUN 3 STEPS;"
     assert [str(outcome) for outcome in session.outcomes(start)]
-    link = session.link
-    assert isinstance(link, LocalLink)
-    assert link.engine is not None
+    connection = session.connection
+    assert isinstance(connection, LocalConnection)
+    assert connection.engine is not None
     session.register_function("topic", pc.utf8_upper)
-    link.engine.restart(arena=True)
+    connection.engine.restart(arena=True)
     lines = parsed(run_script(session, "RUN; SELECT COUNT(topic(body)) AS n FROM p;"))
     assert last_rows(lines, "a") == [{"n": 4}]
     assert lines[-1]["row"] == {"n": 5}, "the new function has a value for each text"

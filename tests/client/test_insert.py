@@ -165,7 +165,7 @@ def test_a_select_sees_what_its_client_has_put_into_a_stream_that_plays(session:
         row = {"oid": "2", "lon": lon, "lat": 50.5, "ts": datetime.now(UTC), "n": number, "ok": True}
         stqsh.feed(session, "buses", [row])
         assert answers(session, "SELECT n FROM buses WHERE oid = '2';") == [{"n": number}]
-    assert not session.link.inserted
+    assert not session.connection.inserted
 
 
 def test_a_select_does_not_wait_for_a_stream_that_stands_still(session: Session) -> None:

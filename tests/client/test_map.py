@@ -156,12 +156,12 @@ def test_where_nothing_is_published_the_log_answers_without_slots(session: Sessi
 
 def test_a_long_log_folds_as_a_short_one_does(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = session.streams()[0]
-    step_by_step = QueryMembers(session.link, stream.id)
+    step_by_step = QueryMembers(session.connection, stream.id)
     for _ in range(6):
         run(session, "RUN 1 STEPS;")
         step_by_step.advance(session.progress().batch)
     monkeypatch.setattr("stqsh.client.map.object_places._FOLD_AT", 3)
-    at_once = QueryMembers(session.link, stream.id)
+    at_once = QueryMembers(session.connection, stream.id)
     at_once.advance(session.progress().batch)
     for query in session.queries():
         found = [members.keys(query.id) for members in (step_by_step, at_once)]

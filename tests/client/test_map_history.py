@@ -33,7 +33,7 @@ def places_of(past: Past, key: str) -> list[tuple[int, float]]:
 
 def followed(session: Session, looks: int = 6) -> Past:
     feed = feed_of(session)
-    past = SceneHistory(session.link, feed.stream)
+    past = SceneHistory(session.connection, feed.stream)
     for _ in range(looks):
         run(session, "RUN 1 STEPS;")
         past.take(look(feed))
@@ -54,7 +54,7 @@ def test_objects_are_where_scenes_have_shown_them(session: Session) -> None:
 def test_a_replayed_stream_has_the_past_of_its_records(session: Session) -> None:
     run(session, "RUN 5 STEPS;")
     feed = feed_of(session)
-    collected = SceneHistory(session.link, feed.stream)
+    collected = SceneHistory(session.connection, feed.stream)
     collected.take(look(feed))
     past = collected.past()
     assert [*dict.fromkeys(places_of(past, "1"))] == [(step, step - 1 + 0.01) for step in range(1, 6)]
@@ -64,7 +64,7 @@ def test_a_replayed_stream_has_the_past_of_its_records(session: Session) -> None
 def test_answers_come_from_the_update_log_also_of_before_the_map(session: Session) -> None:
     run(session, "RUN 6 STEPS;")
     feed = feed_of(session)
-    collected = SceneHistory(session.link, feed.stream)
+    collected = SceneHistory(session.connection, feed.stream)
     collected.take(look(feed))
     past = collected.past()
     low = next(query.id for query in session.queries() if query.name == "low")
@@ -84,7 +84,7 @@ def test_the_oldest_past_is_folded_into_what_it_led_to(
     whole = followed(session)
     monkeypatch.setattr(history, "MOST_SIGHTINGS", 8)
     feed = feed_of(session)
-    short = SceneHistory(session.link, feed.stream)
+    short = SceneHistory(session.connection, feed.stream)
     short.take(look(feed))
     past = short.past()
     assert len(past.sightings) <= 8 + 10 and len(past.keys) <= len(whole.keys)

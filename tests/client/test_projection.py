@@ -86,8 +86,8 @@ def test_the_old_row_of_a_change_is_shown_and_chosen_as_of_the_step_before():
 
 
 @pytest.fixture
-def table(link):
-    row = catalogue_writer.create_table(link.db, "CREATE TABLE favourites …;", table_spec(TABLE))
+def table(connection):
+    row = catalogue_writer.create_table(connection.db, "CREATE TABLE favourites …;", table_spec(TABLE))
     content = pa.table(
         {
             "oid": ["c", "a", "x"],
@@ -96,14 +96,14 @@ def table(link):
             "since": pa.array([NOON_US, None, None], pa.timestamp("us", tz="UTC")),
         }
     )
-    folder = link.home.table(row.id)
+    folder = connection.home.table(row.id)
     folder.mkdir(parents=True)
     with pa.OSFile(str(folder / "content.arrow"), "wb") as sink, pa.ipc.new_file(sink, content.schema) as out:
         out.write_table(content, max_chunksize=2)
     return row
 
 
-def test_columns_of_a_joined_table(link, table):
+def test_columns_of_a_joined_table(connection, table):
     def of_table(name):
         return ["join", table.id, "oid", name]
 
@@ -113,13 +113,15 @@ def test_columns_of_a_joined_table(link, table):
         ["twice", ["arith", "*", of_table("stars"), ["lit", 2, "BIGINT"]]],
         ["key", of_table("oid")],
     ]
-    found = [column.to_pylist() for column in project(updates(lookups=link.lookups), select_list(select))]
+    found = [
+        column.to_pylist() for column in project(updates(lookups=connection.lookups), select_list(select))
+    ]
     noon = datetime(2008, 2, 2, 12, tzinfo=UTC)
     assert found == [[None, None, "cab"], [None, None, noon], [6, None, 10], ["a", None, "c"]]
 
 
-def test_a_table_is_read_once(link, table, monkeypatch):
-    lookups = RowLookups(link.home, link.db)
+def test_a_table_is_read_once(connection, table, monkeypatch):
+    lookups = RowLookups(connection.home, connection.db)
     shown = updates(lookups=lookups)
     select = select_list([["name", ["join", table.id, "oid", "name"]]])
     project(shown, select)
@@ -127,9 +129,9 @@ def test_a_table_is_read_once(link, table, monkeypatch):
     assert project(shown, select)[0].to_pylist() == [None, None, "cab"]
 
 
-def test_a_table_whose_file_is_gone_has_no_rows(link, table):
-    (link.home.table(table.id) / "content.arrow").unlink()
+def test_a_table_whose_file_is_gone_has_no_rows(connection, table):
+    (connection.home.table(table.id) / "content.arrow").unlink()
     [column] = project(
-        updates(lookups=link.lookups), select_list([["name", ["join", table.id, "oid", "name"]]])
+        updates(lookups=connection.lookups), select_list([["name", ["join", table.id, "oid", "name"]]])
     )
     assert column.to_pylist() == [None, None, None]

@@ -21,25 +21,25 @@ from tests.support.local import local_session
 ROW = ("1", 116.4)
 
 
-def test_updates_a_second_are_those_of_the_last_seconds(link: Connection, deliver: Any) -> None:
+def test_updates_a_second_are_those_of_the_last_seconds(connection: Connection, deliver: Any) -> None:
     deliver((1, 7, 1, 0, ROW), (1, 7, 1, 0, ROW), (1, 8, 1, 0, ROW))
     deliver()  # a batch without updates
     deliver((3, 7, 1, 0, ROW))
-    assert update_rates(link) == {7: 3 / RECENT_S, 8: 1 / RECENT_S}
+    assert update_rates(connection) == {7: 3 / RECENT_S, 8: 1 / RECENT_S}
     old = time.time() - 2 * RECENT_S
-    os.utime(link.home.updates / f"{0:012d}.arrow", (old, old))
-    assert update_rates(link) == {7: 1 / RECENT_S}
-    assert update_rates(link, wall_clock_us() + 10**9) == {}
+    os.utime(connection.home.updates / f"{0:012d}.arrow", (old, old))
+    assert update_rates(connection) == {7: 1 / RECENT_S}
+    assert update_rates(connection, wall_clock_us() + 10**9) == {}
 
 
-def test_updates_from_before_the_clock_was_set_back_are_not_new(link: Connection, deliver: Any) -> None:
+def test_updates_from_before_the_clock_was_set_back_are_not_new(connection: Connection, deliver: Any) -> None:
     deliver((1, 7, 1, 0, ROW))
     deliver((2, 8, 1, 0, ROW))
     later = time.time() + 3600
-    os.utime(link.home.updates / f"{0:012d}.arrow", (later, later))
-    assert update_rates(link) == {8: 1 / RECENT_S}
-    os.utime(link.home.updates / f"{1:012d}.arrow", (later, later))
-    assert update_rates(link) == {}
+    os.utime(connection.home.updates / f"{0:012d}.arrow", (later, later))
+    assert update_rates(connection) == {8: 1 / RECENT_S}
+    os.utime(connection.home.updates / f"{1:012d}.arrow", (later, later))
+    assert update_rates(connection) == {}
 
 
 def publish(folder: Path, slot: int, tested: dict[int, int]) -> None:
@@ -54,17 +54,17 @@ def publish(folder: Path, slot: int, tested: dict[int, int]) -> None:
         arena.commit(f"{slot}/1", state.header, state.buffers)
 
 
-def test_the_share_of_work_is_that_of_all_candidates(link: Connection) -> None:
-    folder = link.home.arena.folder
-    set_meta(link.db, "slots", "2")
+def test_the_share_of_work_is_that_of_all_candidates(connection: Connection) -> None:
+    folder = connection.home.arena.folder
+    set_meta(connection.db, "slots", "2")
     publish(folder, 0, {7: 10, -1: 99, 8: 20})
     publish(folder, 1, {7: 30, 9: 40})
-    assert work_shares(link) == {7: 0.4, 8: 0.2, 9: 0.4}
+    assert work_shares(connection) == {7: 0.4, 8: 0.2, 9: 0.4}
 
 
-def test_nothing_is_told_where_no_engine_was(link: Connection) -> None:
-    assert work_shares(link) == {}
-    assert update_rates(link) == {}
+def test_nothing_is_told_where_no_engine_was(connection: Connection) -> None:
+    assert work_shares(connection) == {}
+    assert update_rates(connection) == {}
 
 
 def test_the_work_of_refreshes_counts(tmp_path: Path) -> None:
@@ -82,6 +82,6 @@ def test_the_work_of_refreshes_counts(tmp_path: Path) -> None:
             )
         )
         names = {query.id: query.name for query in session.queries()}
-        shares = {names[query]: share for query, share in work_shares(session.link).items()}
+        shares = {names[query]: share for query, share in work_shares(session.connection).items()}
     assert set(shares) == {"tallied", "listed", "near"} and min(shares.values()) > 0
     assert sum(shares.values()) == pytest.approx(1)

@@ -107,12 +107,12 @@ def test_what_a_query_stream_uses_cannot_be_dropped(session: Session) -> None:
 def test_a_dump_has_the_rows(session: Session, tmp_path: Path) -> None:
     execute(session, f"INSERT INTO watch VALUES {A}, ('b''s', 'free', 4, 0, 0, 5, NULL); PAUSE QUERY a;")
     execute(session, f"INSERT INTO watch VALUES {A.replace('100', '70')};")
-    script = dump(session.link).text
+    script = dump(session.connection).text
     with session_without_engine(tmp_path / "again") as again:
         execute(again, script)
         assert queries(again) == queries(session)
         assert [query.state for query in again.queries()] == ["paused", "active"]
-        assert dump(again.link).text == script
+        assert dump(again.connection).text == script
         assert execute(again, f"INSERT INTO watch VALUES {A};") == ["1 query altered by watch"]
 
 

@@ -109,8 +109,13 @@ def test_shades_follow_the_answer_also_over_a_folded_log(session: Session, foldi
     for wanted in expected:
         run(session, "RUN 1 STEPS;")
         if folding:
-            link = session.link
-            fold_log(link.db, link.progress().batch, link.book.key_of, lambda _: nullcontext(True))
+            connection = session.connection
+            fold_log(
+                connection.db,
+                connection.progress().batch,
+                connection.book.key_of,
+                lambda _: nullcontext(True),
+            )
         scene = feed.look(100)
         assert scene is not None
         [one] = scene.drawn

@@ -45,7 +45,7 @@ ZONES = [{"type": "Feature", "properties": {"zone": zone}, "geometry": SQUARE} f
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
     home = open_home("s", root=tmp_path)
-    link = Connection(
+    connection = Connection(
         home, ControlDb(home.path, clock=lambda: 7, create=True), lambda home: EngineInfo(0, 0, 0, "ready")
     )
     tmp_path.joinpath("taxis.csv").write_text(
@@ -55,10 +55,10 @@ def session(tmp_path: Path) -> Iterator[Session]:
     tmp_path.joinpath("zones.geojson").write_text(
         json.dumps({"type": "FeatureCollection", "features": ZONES})
     )
-    session = Session(home, load_profile(None), autoplay=False, link=link)
+    session = Session(home, load_profile(None), autoplay=False, connection=connection)
     execute(session, CREATE)
     yield session
-    link.db.close()
+    connection.db.close()
 
 
 def execute(session: Session, text: str) -> list[str]:
@@ -73,7 +73,7 @@ def write(session: Session, text: str, name: str = "q.csv") -> None:
 
 def registered(session: Session) -> list[Any]:
     """The live queries, but for when they were registered."""
-    return [dataclasses.replace(query, seq=0) for query in live_queries(session.link.db)]
+    return [dataclasses.replace(query, seq=0) for query in live_queries(session.connection.db)]
 
 
 SELECTS = {
@@ -129,7 +129,7 @@ def test_queries_of_rows_are_those_of_single_statements(select: str, clauses: st
     for row in ROWS:
         filled = select.format(**{name: literal(value) for name, value in row.items()})
         execute(session, f"REGISTER QUERY {row['name']} {clauses}AS SELECT {filled};")
-    alone, statements = registered(session), dump(session.link).text
+    alone, statements = registered(session), dump(session.connection).text
     execute(session, "".join(f"DROP QUERY {row['name']};" for row in ROWS))
     template = (
         f"REGISTER QUERIES {clauses}AS SELECT {select.format(**{name: f':{name}' for name in ROWS[0]})}"
@@ -142,7 +142,7 @@ def test_queries_of_rows_are_those_of_single_statements(select: str, clauses: st
         for query in alone
     ]
     assert together == moved and list(map(repr, together)) == list(map(repr, moved))
-    assert dump(session.link).text == statements
+    assert dump(session.connection).text == statements
     assert [query.spec.id for query in together] == [query.id for query in together]
 
 
@@ -219,7 +219,7 @@ def test_a_moving_region_of_a_condition_takes_its_focal_object_from_rows(session
     assert said == "3 queries registered from q.csv"
     found = [query.spec.condition for query in registered(session)]
     assert [focal_keys_in(condition) for condition in found] == [("o1",), ("o2",), ("o1",)]
-    blocks = [row.entry for row in read_log(session.link.db) if isinstance(row.entry, QueryBlock)]
+    blocks = [row.entry for row in read_log(session.connection.db) if isinstance(row.entry, QueryBlock)]
     assert [block.around for block in blocks] == [(("o1",), ("o2",), ("o1",))]
 
 
@@ -344,7 +344,7 @@ def test_queries_of_rows_are_dropped_and_registered_again_one_by_one(session: Se
     assert session.register_many(select, {"name": ["c", "b"], "x": [7, 8]}).faults == (
         "row 1: the name c is in use",
     )
-    text = dump(session.link).text
+    text = dump(session.connection).text
     assert text.splitlines()[-4:] == [
         "REGISTER QUERY a AS SELECT oid FROM taxis INSIDE CIRCLE(1, 0, 5);",
         "REGISTER QUERY c AS SELECT oid FROM taxis INSIDE CIRCLE(3, 0, 5);",
@@ -355,7 +355,7 @@ def test_queries_of_rows_are_dropped_and_registered_again_one_by_one(session: Se
 
 def test_rows_of_a_table_are_one_row_of_the_log(session: Session) -> None:
     session.register_many("SELECT oid FROM taxis NEAREST 1 TO (:x, 0)", {"x": [1.0] * 70_000})
-    rows = [row for row in read_log(session.link.db) if row.kind == "register_alike"]
+    rows = [row for row in read_log(session.connection.db) if row.kind == "register_alike"]
     assert [row.entry.count for row in rows] == [1 << 16, 70_000 - (1 << 16)]
     assert rows[1].entry.first == rows[0].seq + 1
     assert rows[1].seq == registered(session)[-1].id
@@ -363,14 +363,14 @@ def test_rows_of_a_table_are_one_row_of_the_log(session: Session) -> None:
 
 def test_the_log_tells_whose_places_have_to_be_looked_up(session: Session) -> None:
     session.register_many("SELECT oid FROM buses INSIDE CIRCLE(5) AROUND :k", {"k": [3, 1, 3]})
-    *_, row = read_log(session.link.db, whole=False)
+    *_, row = read_log(session.connection.db, whole=False)
     assert row.entry.focal == (3, 1, 3)
 
 
 def test_regions_know_the_queries_of_rows(session: Session) -> None:
     session.register_many("SELECT oid FROM taxis INSIDE zones[:zone]", {"zone": ["a", "b"]})
     [area] = session.areas()
-    assert queries_over_area(session.link.db, area.id) == ["query_1", "query_2"]
+    assert queries_over_area(session.connection.db, area.id) == ["query_1", "query_2"]
 
 
 @pytest.mark.parametrize("count", [3, 1_200])

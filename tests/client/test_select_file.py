@@ -35,7 +35,7 @@ def rows(session: Session, tmp_path: Path, text: str) -> list[dict[str, Any]]:
 
 
 def test_all_rows_come_in_their_order(session: Session, tmp_path: Path) -> None:
-    session.link.start = lambda home: pytest.fail("a file needs no engine")
+    session.connection.start = lambda home: pytest.fail("a file needs no engine")
     found = rows(session, tmp_path, "SELECT * FROM '@/rows.jsonl';")
     assert [row["n"] for row in found] == list(range(20))
     assert list(found[0]) == ["id", "lon", "lat", "ts", "n", "word"]

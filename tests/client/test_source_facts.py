@@ -108,7 +108,7 @@ def test_a_run_says_if_more_than_a_tenth_could_not_be_read(tmp_path: Path, bad: 
         told(session, f"CREATE MOVING STREAM cars FROM FILE '{file}';")
         for _ in session.outcomes("RUN;"):
             pass
-        text = much_unread(session.link)
+        text = much_unread(session.connection)
     assert text.startswith(said)
     assert text.endswith("lat: 95.0 is beyond 90 degrees") == bool(said)
 

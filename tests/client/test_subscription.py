@@ -38,10 +38,10 @@ def shown(items):
     return rows
 
 
-def test_a_tail_begins_with_the_answer_between_two_marks(link, deliver, query):
+def test_a_tail_begins_with_the_answer_between_two_marks(connection, deliver, query):
     deliver((1, query.id, 1, 0, ("b", 0.0)), (1, query.id, 1, 0, ("a", 0.0)), steps=1)
     deliver((2, query.id, -1, 1, ("b", 0.0)), (2, 999, 1, 0, ("x", 0.0)), steps=2)
-    tail = iter(Subscription(query, TailOptions(), link))
+    tail = iter(Subscription(query, TailOptions(), connection))
     assert shown([next(tail) for _ in range(3)]) == [("begin", 3), (3, "+", "a"), ("end", 3)]
     deliver((4, query.id, 1, 0, ("c", 0.0)))
     assert shown([next(tail)]) == [(4, "+", "c")]
@@ -50,9 +50,9 @@ def test_a_tail_begins_with_the_answer_between_two_marks(link, deliver, query):
     assert shown(tail) == [(5, "-", "a"), (5, "-", "c")]
 
 
-def test_a_query_that_waits_for_a_step_says_so(link, query):
+def test_a_query_that_waits_for_a_step_says_so(connection, query):
     told = []
-    tail = Subscription(query, TailOptions(), link, until_idle=True, on_notice=told.append)
+    tail = Subscription(query, TailOptions(), connection, until_idle=True, on_notice=told.append)
     assert shown(tail) == [("begin", 0), ("end", 0)]
     assert told == [
         "q: no step has come since it was registered, so its answer is empty; RUN or PLAY lets time go on"
@@ -60,27 +60,27 @@ def test_a_query_that_waits_for_a_step_says_so(link, query):
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_from_the_start_there_is_no_snapshot(link, deliver, query, first):
+def test_from_the_start_there_is_no_snapshot(connection, deliver, query, first):
     deliver((1, query.id, 1, 0, ("a", 0.0)))
     deliver((2, query.id, -1, 1, ("a", 0.0)), effects=BatchEffects([query.id]))
     told = []
-    tail = Subscription(query, TailOptions(from_step=first), link, on_notice=told.append)
+    tail = Subscription(query, TailOptions(from_step=first), connection, on_notice=told.append)
     assert shown(tail) == [(1, "+", "a"), (2, "-", "a")]
     assert told == []  # nothing is folded
 
 
-def test_from_a_step_the_snapshot_is_of_the_step_before(link, deliver, query):
+def test_from_a_step_the_snapshot_is_of_the_step_before(connection, deliver, query):
     deliver((1, query.id, 1, 0, ("a", 0.0)), (2, query.id, 1, 0, ("b", 0.0)), steps=2)
     deliver((3, query.id, 1, 0, ("c", 0.0)), effects=BatchEffects([query.id]))
-    rows = shown(Subscription(query, TailOptions(from_step=2), link))
+    rows = shown(Subscription(query, TailOptions(from_step=2), connection))
     assert rows == [("begin", 1), (1, "+", "a"), ("end", 1), (2, "+", "b"), (3, "+", "c")]
 
 
-def test_a_step_that_is_yet_to_come_is_told_of(link, deliver, query):
+def test_a_step_that_is_yet_to_come_is_told_of(connection, deliver, query):
     deliver((1, query.id, 1, 0, ("a", 0.0)))
     deliver((2, query.id, 1, 0, ("b", 0.0)), effects=BatchEffects([query.id]))
     told = []
-    rows = shown(Subscription(query, TailOptions(from_step=9), link, on_notice=told.append))
+    rows = shown(Subscription(query, TailOptions(from_step=9), connection, on_notice=told.append))
     assert rows == [("begin", 2), (2, "+", "a"), (2, "+", "b"), ("end", 2)]
     assert told == ["q: step 9 is yet to come; what follows begins after step 2"]
 
@@ -96,63 +96,65 @@ def test_a_step_that_is_yet_to_come_is_told_of(link, deliver, query):
         (TailOptions(since_us=3_600_000_000), 0),
     ],
 )
-def test_a_time_begins_with_the_step_of_its_tick(link, deliver, query, options, first):
+def test_a_time_begins_with_the_step_of_its_tick(connection, deliver, query, options, first):
     deliver((1, query.id, 1, 0, ("a", 0.0)), (2, query.id, 1, 0, ("b", 0.0)), steps=2)
     deliver((3, query.id, 1, 0, ("c", 0.0)), effects=BatchEffects([query.id]))
-    at_step = shown(Subscription(query, TailOptions(from_step=first), link))
-    assert shown(Subscription(query, options, link)) == at_step
+    at_step = shown(Subscription(query, TailOptions(from_step=first), connection))
+    assert shown(Subscription(query, options, connection)) == at_step
     assert [row for row in at_step if row[1] == "+"][-1] == (3, "+", "c")
 
 
-def test_a_time_that_is_yet_to_come_is_told_of(link, deliver, query):
+def test_a_time_that_is_yet_to_come_is_told_of(connection, deliver, query):
     deliver((1, query.id, 1, 0, ("a", 0.0)), effects=BatchEffects([query.id]))
     told = []
-    shown(Subscription(query, TailOptions(from_us=FIRST_US + 60_000_000), link, on_notice=told.append))
+    shown(Subscription(query, TailOptions(from_us=FIRST_US + 60_000_000), connection, on_notice=told.append))
     assert told == [
         f"q: {format_instant(FIRST_US + 60_000_000)} is yet to come; what follows begins after step 1"
     ]
 
 
-def test_what_is_folded_comes_as_the_answer_that_it_made(link, deliver, query):
+def test_what_is_folded_comes_as_the_answer_that_it_made(connection, deliver, query):
     deliver((1, query.id, 1, 0, ("a", 0.0)), (1, query.id, 1, 0, ("b", 0.0)))
     deliver((2, query.id, -1, 1, ("a", 0.0)))
     deliver((3, query.id, 1, 0, ("c", 0.0)), effects=BatchEffects([query.id]))
-    fold_log(link.db, 1, link.book.key_of, lambda batch: all_read(link.home, batch))
+    fold_log(connection.db, 1, connection.book.key_of, lambda batch: all_read(connection.home, batch))
     told = []
-    tail = Subscription(query, TailOptions(from_step=0), link, on_notice=told.append)
+    tail = Subscription(query, TailOptions(from_step=0), connection, on_notice=told.append)
     assert shown(tail) == [("begin", 2), (2, "+", "b"), ("end", 2), (3, "+", "c")]
     assert told == ["q: updates up to step 2 are kept as the answer that they made, no longer one by one"]
-    assert shown(Subscription(query, TailOptions(from_step=3), link))[-1] == (3, "+", "c")
+    assert shown(Subscription(query, TailOptions(from_step=3), connection))[-1] == (3, "+", "c")
 
 
-def test_the_log_is_not_folded_under_a_reader(link, deliver, query):
+def test_the_log_is_not_folded_under_a_reader(connection, deliver, query):
     for step in range(1, 4):
         deliver((step, query.id, 1, 0, (f"{step}", 0.0)))
 
     def fold():
-        return fold_log(link.db, 1, link.book.key_of, lambda batch: all_read(link.home, batch)).batch
+        return fold_log(
+            connection.db, 1, connection.book.key_of, lambda batch: all_read(connection.home, batch)
+        ).batch
 
-    reader = UpdateReader(link, -1)
+    reader = UpdateReader(connection, -1)
     with reader:
         (first, *_) = reader.poll(0)
         assert first.table.num_rows == 1 and fold() == -1
         assert sum(updates.table.num_rows for updates in reader.poll(2)) == 2
     assert fold() == 1
-    assert [updates.table.num_rows for updates in UpdateReader(link, 1).poll(2)] == [1]
-    late = UpdateReader(link, 0)
+    assert [updates.table.num_rows for updates in UpdateReader(connection, 1).poll(2)] == [1]
+    late = UpdateReader(connection, 0)
     with pytest.raises(LogCompactedError, match="no longer kept"):
         list(late.poll(2))
     assert [updates.table["key"].to_pylist() for updates in late.poll(2)] == [["3"]]
 
 
-def test_only_and_limit(link, deliver, query):
+def test_only_and_limit(connection, deliver, query):
     deliver((1, query.id, 1, 0, ("a", 0.0)), (2, query.id, -1, 1, ("a", 0.0)), steps=2)
     deliver((3, query.id, 1, 0, ("a", 0.0)), (4, query.id, -1, 1, ("a", 0.0)), steps=2)
     limited = TailOptions(from_step=0, only=-1, limit=1)
-    assert shown(Subscription(query, limited, link)) == [(2, "-", "a")]
+    assert shown(Subscription(query, limited, connection)) == [(2, "-", "a")]
 
 
-def test_a_limit_that_is_reached_reads_no_further(link, deliver, query, monkeypatch):
+def test_a_limit_that_is_reached_reads_no_further(connection, deliver, query, monkeypatch):
     for step in (1, 2, 3, 4):
         deliver((step, query.id, 1, 0, (f"a{step}", 0.0)))
     read, poll = [], UpdateReader.poll
@@ -164,35 +166,35 @@ def test_a_limit_that_is_reached_reads_no_further(link, deliver, query, monkeypa
 
     monkeypatch.setattr(UpdateReader, "poll", counted)
     limited = TailOptions(from_step=0, limit=2)
-    assert shown(Subscription(query, limited, link)) == [(1, "+", "a1"), (2, "+", "a2")]
+    assert shown(Subscription(query, limited, connection)) == [(1, "+", "a1"), (2, "+", "a2")]
     assert sum(updates.table.num_rows for updates in read) < 4
 
 
-def test_in_a_script_a_tail_ends_when_no_step_is_coming(link, deliver, query):
+def test_in_a_script_a_tail_ends_when_no_step_is_coming(connection, deliver, query):
     deliver((1, query.id, 1, 0, ("a", 0.0)))
-    tail = Subscription(query, TailOptions(from_step=0), link, until_idle=True)
+    tail = Subscription(query, TailOptions(from_step=0), connection, until_idle=True)
     assert shown(tail) == [(1, "+", "a")]
 
 
-def test_the_end_of_a_query_between_two_looks_loses_nothing(link, deliver, query):
-    tail = iter(Subscription(query, TailOptions(from_step=0), link))
+def test_the_end_of_a_query_between_two_looks_loses_nothing(connection, deliver, query):
+    tail = iter(Subscription(query, TailOptions(from_step=0), connection))
     deliver((1, query.id, 1, 0, ("a", 0.0)))
     assert shown([next(tail)]) == [(1, "+", "a")]
-    dropped = catalogue_writer.change_query(link.db, "drop", "DROP …", query)
+    dropped = catalogue_writer.change_query(connection.db, "drop", "DROP …", query)
     deliver(seq=dropped.seq - 1)
     deliver((3, query.id, -1, 8, ("a", 0.0)), seq=dropped.seq)
     assert shown(tail) == [(3, "-", "a")]
 
 
-def test_a_temporary_query_that_another_client_drops_first_can_be_left(link, query, monkeypatch):
-    catalogue_writer.change_query(link.db, "drop", "DROP …", query)
+def test_a_temporary_query_that_another_client_drops_first_can_be_left(connection, query, monkeypatch):
+    catalogue_writer.change_query(connection.db, "drop", "DROP …", query)
     monkeypatch.setattr(subscription, "query_now", lambda *_: query)  # it was live when it was looked at
-    Subscription(query, TailOptions(), link, temporary=True).close()
-    assert len(entries_after(link.db, 0, ["drop"])) == 1
+    Subscription(query, TailOptions(), connection, temporary=True).close()
+    assert len(entries_after(connection.db, 0, ["drop"])) == 1
 
 
-def test_a_subscription_begins_with_the_answer_of_its_first_step(link, deliver, query):
-    append(link.db, RunToEnd(), "RUN;")
+def test_a_subscription_begins_with_the_answer_of_its_first_step(connection, deliver, query):
+    append(connection.db, RunToEnd(), "RUN;")
     deliver(seq=query.seq - 1)
     shows = []
 
@@ -200,70 +202,72 @@ def test_a_subscription_begins_with_the_answer_of_its_first_step(link, deliver, 
         shows.append(progress.step)
         deliver((2, query.id, 1, 0, ("a", 0.0)), seq=query.seq)
 
-    following = iter(Subscription(query, TailOptions(), link, temporary=True, on_idle=idle))
+    following = iter(Subscription(query, TailOptions(), connection, temporary=True, on_idle=idle))
     assert shown([next(following) for _ in range(3)]) == [("begin", 2), (2, "+", "a"), ("end", 2)]
     assert shows == [1]
     deliver((3, query.id, 1, 0, ("b", 0.0)))
     assert shown([next(following)]) == [(3, "+", "b")]
 
 
-def test_closing_a_subscription_drops_its_query(link, query):
-    following = Subscription(query, TailOptions(), link, temporary=True)
+def test_closing_a_subscription_drops_its_query(connection, query):
+    following = Subscription(query, TailOptions(), connection, temporary=True)
     following.close()
     following.close()
-    assert find_query(link.db, "q").state == "dropped"
+    assert find_query(connection.db, "q").state == "dropped"
     assert shown(following) == [("begin", 0), ("end", 0)]
 
 
-def test_a_silent_tail_tells_that_it_lives(link, deliver, query):
+def test_a_silent_tail_tells_that_it_lives(connection, deliver, query):
     told = []
 
     def leave(progress):
         told.append(progress)
         tail.close()
 
-    tail = Subscription(query, TailOptions(), link, on_idle=leave)
+    tail = Subscription(query, TailOptions(), connection, on_idle=leave)
     assert shown(tail) == [("begin", 0), ("end", 0)] and told[0].step == 0
 
 
-def test_a_reader_gives_each_batch_once_and_in_order(link, deliver, query):
+def test_a_reader_gives_each_batch_once_and_in_order(connection, deliver, query):
     deliver((1, query.id, 1, 0, ("b", 0.0)), (1, query.id, 1, 0, ("a", 0.0)))
-    reader = UpdateReader(link, -1)
+    reader = UpdateReader(connection, -1)
     assert shown(reader.poll(0)) == [(1, "+", "a"), (1, "+", "b")]
     assert list(reader.poll(0)) == []
     deliver((2, query.id, -1, 1, ("a", 0.0)))
     assert shown(reader.poll(1)) == [(2, "-", "a")]
 
 
-def test_a_run_is_waited_for_and_can_be_stopped(link, deliver, query):
-    run = append(link.db, RunToEnd(), "RUN;")
-    running = RunHandle(run.seq, run.entry, link)
+def test_a_run_is_waited_for_and_can_be_stopped(connection, deliver, query):
+    run = append(connection.db, RunToEnd(), "RUN;")
+    running = RunHandle(run.seq, run.entry, connection)
     assert not running.finished
     running.cancel()
-    assert entries_after(link.db, run.seq, {"stop_run"}) == [(run.seq + 1, RunStopped(run.seq))]
+    assert entries_after(connection.db, run.seq, {"stop_run"}) == [(run.seq + 1, RunStopped(run.seq))]
     timer = threading.Timer(0.05, deliver, kwargs={"run_done": run.seq})
     timer.start()
     told = []
     assert running.wait(told.append).step == 1 and running.finished and len(told) > 1
 
 
-def test_a_stream_that_cannot_be_read_ends_the_waiting(link, query):
-    run = append(link.db, RunToEnd(), "RUN;")
-    set_stream_status(link.db, StreamStatus(query.stream_id, "failed", message="/x.csv: no column 'lon'"))
+def test_a_stream_that_cannot_be_read_ends_the_waiting(connection, query):
+    run = append(connection.db, RunToEnd(), "RUN;")
+    set_stream_status(
+        connection.db, StreamStatus(query.stream_id, "failed", message="/x.csv: no column 'lon'")
+    )
     with pytest.raises(SourceError, match=r"stream taxis: /x\.csv: no column 'lon'"):
-        RunHandle(run.seq, run.entry, link).wait()
+        RunHandle(run.seq, run.entry, connection).wait()
 
 
-def test_a_condition_is_put_to_the_rows(link, deliver, query):
+def test_a_condition_is_put_to_the_rows(connection, deliver, query):
     pytest.importorskip("stqsh.core.conditions.evaluation")
     rows = [("a", 1.0), ("b", 2.0), ("c", None)]
     deliver(*((1, query.id, 1, 0, row) for row in rows))
     where = CompareExpr(">", ColumnExpr("lon"), LiteralExpr(1.5, "DOUBLE"))
-    tail = Subscription(query, TailOptions(from_step=0, where=where), link, until_idle=True)
+    tail = Subscription(query, TailOptions(from_step=0, where=where), connection, until_idle=True)
     assert shown(tail) == [(1, "+", "b")]
 
 
-def test_a_dead_engine_is_told_of_and_started_again_by_what_comes_next(link, query):
+def test_a_dead_engine_is_told_of_and_started_again_by_what_comes_next(connection, query):
     command = (sys.executable, "-c", "raise ValueError('no memory')")
     starts = []
 
@@ -271,27 +275,27 @@ def test_a_dead_engine_is_told_of_and_started_again_by_what_comes_next(link, que
         starts.append(1)
         return ensure_engine(home, command)
 
-    link.start = start
-    link.wake()
-    run = append(link.db, RunToEnd(), "RUN;")
+    connection.start = start
+    connection.wake()
+    run = append(connection.db, RunToEnd(), "RUN;")
     with pytest.raises(EngineDeadError, match="ValueError: no memory"):
-        RunHandle(run.seq, run.entry, link).wait()
-    link.wake()
-    link.wake()
+        RunHandle(run.seq, run.entry, connection).wait()
+    connection.wake()
+    connection.wake()
     assert len(starts) == 2
-    stop_engine(link.home)
+    stop_engine(connection.home)
 
 
-def test_who_waits_is_told_that_the_disk_is_full_once_it_has_been_for_a_while(link, query, monkeypatch):
+def test_who_waits_is_told_that_the_disk_is_full_once_it_has_been_for_a_while(connection, query, monkeypatch):
     monkeypatch.setattr("stqsh.client.connection._FULL_S", 0.05)
     monkeypatch.setattr("stqsh.client.connection.LOOK_EVERY_S", 0.0)
     monkeypatch.setattr("stqsh.client.connection.is_full", lambda home: True)
-    looks = link.watch()
+    looks = connection.watch()
     next(looks)
     with pytest.raises(DiskFullError, match=r"only .* free on the disk of .*, 256 MB have to be"):
         while True:
             next(looks)
     monkeypatch.setattr("stqsh.client.connection.is_full", lambda home: False)
-    looks = link.watch()
+    looks = connection.watch()
     for _ in range(10):
         next(looks)

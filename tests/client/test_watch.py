@@ -27,8 +27,8 @@ def latest(watching, step):
     return next(found for progress, found in watching.standings() if progress.step >= step)
 
 
-def test_answers_stand_as_they_are_after_the_last_batch(link, deliver, query):
-    watching = WatchFeed((query,), link)
+def test_answers_stand_as_they_are_after_the_last_batch(connection, deliver, query):
+    watching = WatchFeed((query,), connection)
     looks = watching.standings()
     _, (standing,) = next(looks)
     assert (standing.size, standing.total, standing.accuracy) == (0, 0, "")
@@ -43,46 +43,46 @@ def test_answers_stand_as_they_are_after_the_last_batch(link, deliver, query):
     assert (standing.sent, standing.total) == ({1: 2, 2: 1, 3: 1}, 4)
 
 
-def test_a_long_log_is_read_from_its_beginning(link, deliver, query):
+def test_a_long_log_is_read_from_its_beginning(connection, deliver, query):
     for step in range(1, 80):
         deliver((step, query.id, 1, 0, (f"k{step:02}", 0.0)))
-    (standing,) = latest(WatchFeed((query,), link), 79)
+    (standing,) = latest(WatchFeed((query,), connection), 79)
     assert keys(standing) == [f"k{step:02}" for step in range(1, 80)]
 
 
-def test_who_looks_away_while_the_log_is_folded_sees_the_answer_all_the_same(link, deliver, query):
-    watching, members = WatchFeed((query,), link), QueryMembers(link, query.stream_id)
+def test_who_looks_away_while_the_log_is_folded_sees_the_answer_all_the_same(connection, deliver, query):
+    watching, members = WatchFeed((query,), connection), QueryMembers(connection, query.stream_id)
     looks = watching.standings()
     deliver((1, query.id, 1, 0, ("a", 0.0)), (1, query.id, 1, 0, ("b", 0.0)))
     assert keys(next(looks)[1][0]) == ["a", "b"]
     members.advance(0)
     deliver((2, query.id, -1, 1, ("a", 0.0)))
     deliver((3, query.id, 1, 0, ("c", 0.0)))
-    fold_log(link.db, 1, link.book.key_of, lambda batch: nullcontext(True))
+    fold_log(connection.db, 1, connection.book.key_of, lambda batch: nullcontext(True))
     assert keys(next(looks)[1][0]) == ["b", "c"]
     members.advance(2)
     assert sorted(members.keys(query.id).to_pylist()) == ["b", "c"]
-    assert keys(latest(WatchFeed((query,), link), 3)[0]) == ["b", "c"]
+    assert keys(latest(WatchFeed((query,), connection), 3)[0]) == ["b", "c"]
 
 
-def test_the_state_of_a_query_is_told_as_it_is(link, deliver, query):
-    looks = WatchFeed((query,), link).standings()
+def test_the_state_of_a_query_is_told_as_it_is(connection, deliver, query):
+    looks = WatchFeed((query,), connection).standings()
     deliver((1, query.id, 1, 0, ("a", 0.0)))
     assert next(looks)[1][0].query.state == "active"
-    catalogue_writer.change_query(link.db, "drop", "DROP QUERY q;", query)
+    catalogue_writer.change_query(connection.db, "drop", "DROP QUERY q;", query)
     deliver((2, query.id, -1, 8, ("a", 0.0)))
     _, (standing,) = next(looks)
     assert (standing.query.state, standing.size) == ("dropped", 0)
 
 
-def test_a_dead_engine_ends_it(link, deliver, query, monkeypatch):
+def test_a_dead_engine_ends_it(connection, deliver, query, monkeypatch):
     def check(home):
         raise EngineDeadError("the engine is not there any more")
 
-    link.wake()
+    connection.wake()
     monkeypatch.setattr("stqsh.client.connection.check_alive", check)
     with pytest.raises(EngineDeadError, match="not there"):
-        next(WatchFeed((query,), link).standings())
+        next(WatchFeed((query,), connection).standings())
 
 
 STEPS = st.lists(st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=6), max_size=8)

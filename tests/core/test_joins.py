@@ -20,7 +20,7 @@ from stqsh.core.kernels.index.object_grid import (
 from stqsh.core.kernels.index.static_rects import build_rect_grid, cell_of
 from stqsh.core.kernels.join.static_join import by_cell, join, join_in_order
 from stqsh.core.regions import grid_layout as module
-from stqsh.core.regions.grid_layout import lattice_over, rect_lists
+from stqsh.core.regions.grid_layout import frame_over, rect_lists
 
 halves = st.integers(-6, 6).map(lambda n: n / 2)
 maybe = st.one_of(halves, halves, halves, st.just(float("nan")), st.sampled_from([-1e9, 1e9]))
@@ -57,8 +57,8 @@ def test_each_pair_comes_once(places, some, bounds, side, large):
     rects = np.array([[x, y, x + w, y + h] for x, y, w, h in some], np.float64).reshape(-1, 4)
     tag = np.arange(len(rects), dtype=np.int32) * 2 + np.arange(len(rects), dtype=np.int32) % 2
     events = events_of(places)
-    lattice = lattice_over(rects[:, 0], rects[:, 1], side, bounds)
-    pairs = join(events, lattice, build_rect_grid(rects, tag, lattice, large))
+    frame = frame_over(rects[:, 0], rects[:, 1], side, bounds)
+    pairs = join(events, frame, build_rect_grid(rects, tag, frame, large))
     want = set()
     for e in range(len(places)):
         was = inside(rects, events.ox[e], events.oy[e])
@@ -74,14 +74,14 @@ def test_regions_of_all_sizes_are_found_cell_by_cell_as_in_any_order():
     draw = np.random.default_rng(4)
     events = events_of(draw.random((3000, 4)))
     corners, side = draw.random((2000, 2)), 10 ** draw.uniform(-4, 0, (2000, 1))
-    lattice, lists = rect_lists(np.hstack([corners, corners + side]), np.arange(2000, dtype=np.int32) * 2)
-    order, ordered = by_cell(events, lattice)
-    pairs, there = join_in_order(ordered, lattice, lists), join_in_order(events, lattice, lists)
+    frame, lists = rect_lists(np.hstack([corners, corners + side]), np.arange(2000, dtype=np.int32) * 2)
+    order, ordered = by_cell(events, frame)
+    pairs, there = join_in_order(ordered, frame, lists), join_in_order(events, frame, lists)
     for given_, arranged in zip(events, ordered, strict=True):
         assert np.array_equal(given_[order], arranged)
     found = {*zip(order[pairs.event].tolist(), pairs.query.tolist(), pairs.flags.tolist(), strict=True)}
     assert found == {*zip(*(column.tolist() for column in there), strict=True)}
-    assert found == {*zip(*(column.tolist() for column in join(events, lattice, lists)), strict=True)}
+    assert found == {*zip(*(column.tolist() for column in join(events, frame, lists)), strict=True)}
     assert len(found) == len(pairs.event) == len(there.event)
 
 
@@ -92,12 +92,12 @@ def test_who_stays_in_a_cell_is_looked_at_only_with_regions_that_end_there():
     corners, side = draw.random((2000, 2)) * 0.7, draw.uniform(0.2, 0.3, (2000, 1))
     rects, tag = np.hstack([corners, corners + side]), np.arange(2000, dtype=np.int32) * 2
     tag[::9] += 1
-    lattice, lists = rect_lists(rects, tag)
+    frame, lists = rect_lists(rects, tag)
     partly, all_of_it = np.sum(lists.whole - lists.start[:-1]), np.sum(lists.start[1:] - lists.whole)
     assert 2 * all_of_it > partly
     was, now = (inside(rects, *place[:, :, None]) for place in (np.array(events[4:6]), np.array(events[6:8])))
     event, query = np.nonzero((was != now) | (was & now & (tag & 1 == 1)))
-    pairs = join(events, lattice, lists)
+    pairs = join(events, frame, lists)
     found = {*zip(pairs.event.tolist(), pairs.query.tolist(), strict=True)}
     assert found == {*zip(event.tolist(), query.tolist(), strict=True)}
     assert len(found) == len(pairs.event)
@@ -105,8 +105,8 @@ def test_who_stays_in_a_cell_is_looked_at_only_with_regions_that_end_there():
 
 def test_where_all_regions_are_alike_those_elsewhere_are_not_asked_about_them():
     rect = np.tile([0.5, 0.5, 0.5001, 0.5001], (1000, 1))
-    lattice, lists = rect_lists(rect, np.arange(1000, dtype=np.int32) * 2, [0.0, 0.0, 1.0, 1.0])
-    cells = {cell_of(x, y, lattice) for x in (0.1, 0.9) for y in (0.1, 0.9)}
+    frame, lists = rect_lists(rect, np.arange(1000, dtype=np.int32) * 2, [0.0, 0.0, 1.0, 1.0])
+    cells = {cell_of(x, y, frame) for x in (0.1, 0.9) for y in (0.1, 0.9)}
     assert all(lists.start[cell] == lists.start[cell + 1] for cell in cells)
 
 
@@ -120,17 +120,17 @@ def test_codes_are_numbered_as_they_first_come():
 
 @given(st.lists(st.tuples(st.integers(0, 29), maybe, maybe), max_size=60), st.integers(1, 9))
 def test_objects_are_in_the_cell_of_their_place(moves, side):
-    lattice = lattice_over(np.array([-3.0, 3.0]), np.array([-3.0, 3.0]), side)
+    frame = frame_over(np.array([-3.0, 3.0]), np.array([-3.0, 3.0]), side)
     fields = {"head": side * side, "size": side * side, "slot": 30, "next": blocks_for(30, side * side)}
     seats = fields["next"] * BLOCK
     lengths = {"owner": seats, "place": 2 * seats, "free": 2}
     kinds = {"place": np.float64, "free": np.int64}
     cells = ObjectGrid(**{f: np.zeros(n, kinds.get(f, np.int32)) for f, n in (fields | lengths).items()})
     places = np.where(np.arange(30) < 25, 0.0, np.nan)[:, None].repeat(2, 1)
-    fill_objects(cells, *places.T.copy(), lattice)
+    fill_objects(cells, *places.T.copy(), frame)
     for o, x, y in moves:
         places[o] = (np.nan, np.nan) if np.isnan(x + y) else (x, y)
-        move_object(cells, o, *places[o], lattice)
+        move_object(cells, o, *places[o], frame)
     assert np.array_equal(places_in(cells), places, equal_nan=True)
     listed = {}
     for cell, count in enumerate(cells.size.tolist()):
@@ -141,7 +141,7 @@ def test_objects_are_in_the_cell_of_their_place(moves, side):
                 assert cells.slot[cells.owner[seat]] == seat + 1
             block, taken = int(cells.next[block - 1]), BLOCK
     there = np.flatnonzero(~np.isnan(places[:, 0])).tolist()
-    assert listed == {o: cell_of(*places[o], lattice) for o in there}
+    assert listed == {o: cell_of(*places[o], frame) for o in there}
     assert cells.size.sum() == len(there)
 
 

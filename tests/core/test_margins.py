@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from core.test_views import EAGER, renumbered
 from stqsh.core.kernels.events.transitions import StoredArrays
-from stqsh.core.views import margin_choice, time_slots
-from stqsh.core.views.cells import CellGrid, Extent
-from stqsh.core.views.margin_choice import choose_margins
-from stqsh.core.views.margins import (
+from stqsh.core.snapshots.cache import margin_choice, time_slots
+from stqsh.core.snapshots.cache.cells import CellGrid, Extent
+from stqsh.core.snapshots.cache.margin_choice import choose_margins
+from stqsh.core.snapshots.cache.margins import (
     MARGIN_BYTES,
     PARTS,
     Margins,
@@ -24,8 +24,8 @@ from stqsh.core.views.margins import (
     margin_area,
     needs,
 )
-from stqsh.core.views.snapshot_cache import SnapshotCache
-from stqsh.core.views.time_slots import TimeSlots
+from stqsh.core.snapshots.cache.snapshot_cache import SnapshotCache
+from stqsh.core.snapshots.cache.time_slots import TimeSlots
 
 AREA = Extent(0.0, 0.0, 1.0, 1.0)
 NUMBERS = st.floats(-0.5, 1.5, allow_nan=False)

@@ -11,7 +11,7 @@ from stqsh.core.kernels.index.moving_boxes import MovingQueries
 from stqsh.core.kernels.index.object_grid import BLOCK, ObjectGrid, blocks_for, fill_objects
 from stqsh.core.kernels.index.static_rects import IS, WAS, QueryLifetimes
 from stqsh.core.kernels.join.moving_join import MovingJoin, MovingJoinParams, by_focal, join_moving
-from stqsh.core.regions.grid_layout import lattice_over
+from stqsh.core.regions.grid_layout import frame_over
 
 OBJECTS, FOCALS, MOVERS = 300, 40, 120
 
@@ -73,12 +73,12 @@ def as_movers(some, focals, checked):
     )  # fmt: skip
 
 
-def cells_of(places, lattice):
+def cells_of(places, frame):
     """The cells of a grid with objects in them."""
-    count, blocks = lattice.side**2, blocks_for(len(places), lattice.side**2)
+    count, blocks = frame.side**2, blocks_for(len(places), frame.side**2)
     lengths = (count, count, len(places), blocks, blocks * BLOCK, blocks * BLOCK * 2, 2)
     cells = ObjectGrid(*(np.zeros(n, kind) for n, kind in zip(lengths, "iiiiidl", strict=True)))
-    fill_objects(cells, *places.T.copy(), lattice)
+    fill_objects(cells, *places.T.copy(), frame)
     return cells
 
 
@@ -102,8 +102,8 @@ def test_regions_gain_and_lose_what_brute_force_says(seed, share, far):
     draw = np.random.default_rng([seed, int(100 * share)])
     places, focals = draw.random((OBJECTS, 2)), draw.random((FOCALS, 2))
     some, checked = drawn(draw), draw.random(MOVERS) < 0.3
-    lattice = lattice_over(places[:, 0], places[:, 1], 20, [0.1, 0.1, 0.9, 0.9])
-    cells = cells_of(places, lattice)
+    frame = frame_over(places[:, 0], places[:, 1], 20, [0.1, 0.1, 0.9, 0.9])
+    cells = cells_of(places, frame)
     movers = as_movers(some, focals, checked)
     walked = []
     for step in range(1, 61):
@@ -114,7 +114,7 @@ def test_regions_gain_and_lose_what_brute_force_says(seed, share, far):
     turns = events_of([(step, acts, before, after) for step, _, _, _, before, after, acts in walked])
     lives = QueryLifetimes(np.zeros(MOVERS, np.int64), np.full(MOVERS, 99))
     own = movers.own.copy()
-    seen, lone = join_moving(MovingJoin(events, turns, movers, MovingJoinParams(lattice, lives, True)), cells)
+    seen, lone = join_moving(MovingJoin(events, turns, movers, MovingJoinParams(frame, lives, True)), cells)
     objects = np.concatenate([events.obj, lone.obj[::-1]])[seen.event].tolist()
     steps = np.concatenate([events.step, lone.step[::-1]])[seen.event].tolist()
     found = list(zip(steps, seen.query.tolist(), objects, seen.flags.tolist(), strict=True))
@@ -127,14 +127,14 @@ def test_an_object_that_many_regions_come_upon_is_named_once_a_step():
     draw = np.random.default_rng(1)
     some = drawn(draw) | {"half": np.full((MOVERS, 2), 0.1), "focal": np.zeros(MOVERS, np.int32)}
     some["radius"][:] = -1
-    lattice = lattice_over(places[:, 0], places[:, 1], 4, [0.0, 0.0, 1.0, 1.0])
-    cells = cells_of(places, lattice)
+    frame = frame_over(places[:, 0], places[:, 1], 4, [0.0, 0.0, 1.0, 1.0])
+    cells = cells_of(places, frame)
     movers = as_movers(some, focals, np.zeros(MOVERS, np.bool_))._replace(own=np.full(MOVERS, -1, np.int32))
     who, nobody = np.array([0]), np.array([], np.int64)
     turns = events_of([(1, who, focals, focals + 0.4), (2, who, focals + 0.4, focals)])
     events = events_of([(1, nobody, places, places)])
     lives = QueryLifetimes(np.zeros(MOVERS, np.int64), np.full(MOVERS, 99))
-    seen, lone = join_moving(MovingJoin(events, turns, movers, MovingJoinParams(lattice, lives, True)), cells)
+    seen, lone = join_moving(MovingJoin(events, turns, movers, MovingJoinParams(frame, lives, True)), cells)
     assert lone.step.tolist() == [1, 2]
     assert sorted(zip(seen.event.tolist(), seen.flags.tolist(), strict=True)) == sorted(
         [(-1, IS)] * MOVERS + [(-2, WAS)] * MOVERS

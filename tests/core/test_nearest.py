@@ -102,12 +102,12 @@ def test_a_growing_population_is_taken_in_within_a_batch(
 
 @pytest.mark.parametrize("size", CUTS)
 @pytest.mark.parametrize("among", [{}, {"condition": ["cmp", "<", ["col", "n"], ["lit", 5, "BIGINT"]]}])
-def test_many_that_move_at_once_on_a_lattice_are_ranked_as_they_are_one_by_one(
+def test_many_that_move_at_once_on_a_grid_are_ranked_as_they_are_one_by_one(
     size: int | None, among: dict[str, Any]
 ) -> None:
     draw = random.Random(8)
     records = [
-        (step, at(f"k{one}", *_on_lattice(draw), step, draw.randint(0, 5)))
+        (step, at(f"k{one}", *_on_grid(draw), step, draw.randint(0, 5)))
         for step in range(1, 10)
         for one in draw.sample(range(150), 150 if step == 1 else 40)
     ]
@@ -116,7 +116,7 @@ def test_many_that_move_at_once_on_a_lattice_are_ranked_as_they_are_one_by_one(
     assert check(case(10, asked, records), 1, size) > 500
 
 
-def _on_lattice(draw: random.Random) -> tuple[float | None, float | None]:
+def _on_grid(draw: random.Random) -> tuple[float | None, float | None]:
     """One of few places, so that many are as far away; now and then none."""
     return (None, None) if draw.random() < 0.05 else (draw.randint(-4, 4), draw.randint(-3, 3))
 

@@ -22,7 +22,7 @@ from stqsh.core.kernels.groups.region_tallies import (
 )
 from stqsh.core.kernels.index.static_rects import cell_of
 from stqsh.core.kernels.jit import frozen
-from stqsh.core.regions.grid_layout import lattice_over
+from stqsh.core.regions.grid_layout import frame_over
 from stqsh.core.regions.polygon_table import PolygonTable, polygon_arrays
 from stqsh.core.state.slot_state import SlotState
 
@@ -52,7 +52,7 @@ def columns(draw):
 
 def tallied(x, y, groups, given):
     """Return the totals of each region and group by name, and the extremes of the column "some"."""
-    frame = lattice_over(BOXES[:, 0::2].ravel(), BOXES[:, 1::2].ravel(), 8)
+    frame = frame_over(BOXES[:, 0::2].ravel(), BOXES[:, 1::2].ravel(), 8)
     placed = place_records(frozen(x), frozen(y), frame)
     summands = Summands()
     for j, column in enumerate(given.values()):
@@ -75,7 +75,7 @@ def tallied(x, y, groups, given):
 def test_records_are_in_the_order_of_cells_then_numbers(count, side):
     draw = np.random.default_rng(5)
     x, y = draw.random((2, count)) * 1.4 - 0.2  # some beyond the grid, whose border cells they are in
-    frame = lattice_over(BOXES[:, 0::2].ravel(), BOXES[:, 1::2].ravel(), side)
+    frame = frame_over(BOXES[:, 0::2].ravel(), BOXES[:, 1::2].ravel(), side)
     placed = place_records(frozen(x), frozen(y), frame)
     cells = np.array([cell_of(*place, frame) for place in zip(x, y, strict=True)], np.int64)
     order = np.argsort(cells, kind="stable")

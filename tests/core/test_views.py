@@ -17,14 +17,14 @@ from support.budget import share
 from support.specs import stream_spec
 
 from core.slots import SPEC, TICK, Slot
+from stqsh.core.snapshots.cache import covering, margin_choice, selection, time_slots, word_lists
+from stqsh.core.snapshots.cache.cells import CellBox, CellGrid, CellNode, Extent
+from stqsh.core.snapshots.cache.event_views import EventViews, Usage
+from stqsh.core.snapshots.cache.questions import question_of
+from stqsh.core.snapshots.cache.selection import ViewCandidate, dominated, greedy
+from stqsh.core.snapshots.cache.snapshot_cache import CachePolicy, SnapshotCache
+from stqsh.core.snapshots.cache.views import Size
 from stqsh.core.snapshots.select import part, selection_of, whole
-from stqsh.core.views import covering, margin_choice, selection, time_slots, word_lists
-from stqsh.core.views.cells import CellBox, CellGrid, CellNode, Extent
-from stqsh.core.views.event_views import EventViews, Usage
-from stqsh.core.views.questions import question_of
-from stqsh.core.views.selection import ViewCandidate, dominated, greedy
-from stqsh.core.views.snapshot_cache import CachePolicy, SnapshotCache
-from stqsh.core.views.views import Size
 from stqsh.lang.binder.bind import Catalogue, bind
 from stqsh.lang.syntax.parse import parse
 

@@ -114,13 +114,13 @@ def anchors(text: str) -> set[str]:
 def test_every_link_leads_somewhere(name: str) -> None:
     text = FILES[name].read_text(encoding="utf-8")
     links = re.findall(r"\]\(([^)\s]+)\)", text)
-    for link in links:
-        if link.startswith("https://"):
+    for connection in links:
+        if connection.startswith("https://"):
             continue
-        path, _, anchor = link.partition("#")
+        path, _, anchor = connection.partition("#")
         target = FILES[name].parent / path if path else FILES[name]
-        assert target.exists(), link
-        assert not anchor or anchor in anchors(target.read_text(encoding="utf-8")), link
+        assert target.exists(), connection
+        assert not anchor or anchor in anchors(target.read_text(encoding="utf-8")), connection
 
 
 def test_every_statement_has_a_section() -> None:

@@ -193,12 +193,12 @@ def test_an_addition_that_cannot_be_loaded_or_is_there_twice_says_of_which_packa
 
 def test_an_engine_without_the_package_of_a_kind_does_not_start(tmp_path: Path) -> None:
     with local_session(tmp_path, published=True) as session:
-        check_kinds(session.link.db)
-        note_added_kind(session.link.db, "diamond")
+        check_kinds(session.connection.db)
+        note_added_kind(session.connection.db, "diamond")
         with pytest.raises(
             EngineError, match="queries of the kind 'diamond', which no installed package adds"
         ):
-            check_kinds(session.link.db)
+            check_kinds(session.connection.db)
 
 
 @pytest.mark.spark

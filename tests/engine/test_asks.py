@@ -39,9 +39,9 @@ def bound(session, text):
 
 def later(session, *entries):
     """Append rows to the log while the engine looks elsewhere, then let it go on."""
-    engine, session.link.engine = session.link.engine, None
-    numbers = [append(session.link.db, entry).seq for entry in entries]
-    session.link.engine = engine
+    engine, session.connection.engine = session.connection.engine, None
+    numbers = [append(session.connection.db, entry).seq for entry in entries]
+    session.connection.engine = engine
     engine.advance()
     return numbers
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.local import LocalLink, local_session
+from support.local import LocalConnection, local_session
 
 from stqsh.checksums import DamagedFileError
 from stqsh.client.api import Session
@@ -48,9 +48,9 @@ def test_a_store_goes_two_batches_after_the_drop_unless_a_log_names_it(
     monkeypatch.setattr(stream_preparer, "first_logged_rows", lambda state: named)
     with local_session(tmp_path / "home", published=True) as session:
         run(session, script + "RUN 5 STEPS;")
-        ids = {stream.name: stream.id for stream in live_streams(session.link.db)}
+        ids = {stream.name: stream.id for stream in live_streams(session.connection.db)}
         named = {ids["goes"]: 3}
-        kept = DroppedStores(session.home, session.link.db, replace(TUNING, dropped_look_s=0.0))
+        kept = DroppedStores(session.home, session.connection.db, replace(TUNING, dropped_look_s=0.0))
         run(session, "DROP QUERY of_goes; DROP STREAM goes;")
         kept.find()
         for _ in range(3):
@@ -72,7 +72,7 @@ def test_batches_that_may_be_repeated_keep_the_store(
     monkeypatch.setattr(stream_preparer, "first_logged_rows", lambda state: {})
     with local_session(tmp_path / "home") as session:
         run(session, script + "RUN 5 STEPS;")
-        kept = DroppedStores(session.home, session.link.db, replace(TUNING, dropped_look_s=0.0))
+        kept = DroppedStores(session.home, session.connection.db, replace(TUNING, dropped_look_s=0.0))
         kept.remove()
         run(session, "DROP QUERY of_goes; DROP STREAM goes;")
         kept.find()
@@ -90,19 +90,19 @@ def test_slots_are_built_up_again_after_a_drop_whether_their_logs_name_records_o
     spool_bytes: int, script: str, tmp_path: Path
 ) -> None:
     with local_session(tmp_path / "home", published=True, spool_bytes=spool_bytes) as session:
-        link = session.link
-        assert isinstance(link, LocalLink) and link.engine is not None
+        connection = session.connection
+        assert isinstance(connection, LocalConnection) and connection.engine is not None
         run(session, script + "RUN 5 STEPS;")
-        goes = live_streams(link.db)[1].id
+        goes = live_streams(connection.db)[1].id
         run(session, "DROP QUERY of_goes; DROP STREAM goes;")
-        kept = DroppedStores(session.home, link.db, replace(TUNING, dropped_look_s=0.0))
+        kept = DroppedStores(session.home, connection.db, replace(TUNING, dropped_look_s=0.0))
         kept.find()
         for _ in range(4):
             run(session, "RUN 2 STEPS;")
             kept.remove()
         assert goes not in first_logged_rows(session.home.state), "the slots have written snapshots"
         assert len(stores(session)) == 1
-        link.engine.restart(arena=True)
+        connection.engine.restart(arena=True)
         run(session, "RUN;")
         assert session.progress().step == 40
 
@@ -114,7 +114,7 @@ def test_a_damaged_head_keeps_all(script: str, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(stream_preparer, "first_logged_rows", damaged)
     with local_session(tmp_path / "home") as session:
         run(session, script + "RUN 5 STEPS; DROP QUERY of_goes; DROP STREAM goes;")
-        kept = DroppedStores(session.home, session.link.db, replace(TUNING, dropped_look_s=0.0))
+        kept = DroppedStores(session.home, session.connection.db, replace(TUNING, dropped_look_s=0.0))
         kept.find()
         for _ in range(3):
             run(session, "RUN 2 STEPS;")

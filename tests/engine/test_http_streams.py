@@ -183,7 +183,7 @@ def test_only_create_shows_the_token(session: Session) -> None:
     ]
     assert any(f"http port {port}" in text for text in shown)
     assert not any(token in text for text in shown)
-    assert not session.link.db.query(
+    assert not session.connection.db.query(
         "SELECT 1 FROM log WHERE text LIKE ? OR spec LIKE ?", *[f"%{token}%"] * 2
     )
     [folder] = (session.home.path / "streams").iterdir()

@@ -74,11 +74,11 @@ def located(session: Session, executors: Executors) -> Iterator[LocatedSnapshots
 
 def on_cluster(session: Session) -> None:
     write_engine(session.home, replace(EngineInfo.now(os.getpid(), "ready"), cluster=True))
-    session.link._engine = (0.0, None)
+    session.connection._engine = (0.0, None)
 
 
 def asked_by_log(session: Session) -> int:
-    return len(entries_after(session.link.db, 0, ["ask"]))
+    return len(entries_after(session.connection.db, 0, ["ask"]))
 
 
 def test_every_question_is_answered_where_the_slots_are_and_without_a_batch(
@@ -102,14 +102,14 @@ def test_completion_finds_keys_and_values_there(
     session: Session, executors: Executors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_keys, "LOCATED_S", 60.0)  # this machine may be busy
-    keys = LiveKeys(session.link)
+    keys = LiveKeys(session.connection)
     expected = keys.starting("taxis", "oid", "o1"), keys.starting("taxis", "status", "")
     assert all(expected)
     located = LocatedSnapshots(session.home, SLOTS, executors.run)
     located.delivered(TaskTiming("evaluate", slot, executor="executor_h_0") for slot in range(SLOTS))
     on_cluster(session)
     located.start()
-    keys = LiveKeys(session.link)
+    keys = LiveKeys(session.connection)
     assert (keys.starting("taxis", "oid", "o1"), keys.starting("taxis", "status", "")) == expected
     assert executors.jobs >= 2
     located.stop()

@@ -40,7 +40,7 @@ def readable_by_others(folder: Path) -> list[str]:
 @pytest.mark.usefixtures("open_umask")
 def test_what_a_client_writes_is_private(tmp_path: Path) -> None:
     with connect(home=tmp_path, autoplay=False) as session:
-        session.link.start = lambda home: pytest.fail("no engine is needed")
+        session.connection.start = lambda home: pytest.fail("no engine is needed")
         list(session.execute("SET updates.keep = '1 MB';"))
         home = session.home
         assert (home.path / "control.db-wal").exists()

@@ -68,7 +68,7 @@ def row(name: str, s: str | None = "free", x: float = 0.0, **more: bool) -> byte
 
 
 def found(session: Session) -> QueryStreamRow:
-    stream = find_query_stream(session.link.db, "watch")
+    stream = find_query_stream(session.connection.db, "watch")
     assert stream is not None
     return stream
 
@@ -111,7 +111,7 @@ def test_posts_register_change_and_drop(watched: Watched) -> None:
     assert watched.queries() == {
         "a": "SELECT oid FROM taxis WHERE status = 'free' INSIDE CIRCLE(1.5, 2, 100)"
     }
-    kinds = [kind for kind, _ in commands(read_log(watched.session.link.db))]
+    kinds = [kind for kind, _ in commands(read_log(watched.session.connection.db))]
     assert kinds == ["register", "register", "alter", "drop"]
     source = f"http port {watched.port}"
     assert shown(watched.session, "SHOW QUERY STREAMS;") == [("watch", "taxis", source, 1, 7, 3, "ready")]
@@ -152,7 +152,7 @@ def test_only_who_has_the_token_posts_and_only_register_shows_it(watched: Watche
 
 def test_a_dump_has_the_rows_that_were_posted(watched: Watched, tmp_path: Path) -> None:
     watched.post(row("a"), row("it's", "busy", 2.5), row("a", x=0.5))
-    script = dump(watched.session.link).text.replace(str(watched.port), str(free_port()))
+    script = dump(watched.session.connection).text.replace(str(watched.port), str(free_port()))
     with session_without_engine(tmp_path / "again") as again:
         execute(again, script)
         assert {query.name: query.spec.text for query in again.queries()} == watched.queries()
@@ -224,4 +224,4 @@ def test_what_is_posted_until_it_is_answered_counts_once_whatever_is_killed(tmp_
             for line in rows:
                 assert undisturbed.post(line)[0] == 200
         assert next(deaths, None) is None
-        assert commands(read_log(killed.link.db)) == commands(read_log(calm.link.db))
+        assert commands(read_log(killed.connection.db)) == commands(read_log(calm.connection.db))

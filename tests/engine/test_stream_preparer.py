@@ -108,18 +108,18 @@ def test_a_stream_that_could_not_be_extended_is_tried_again_when_asked(
     preparer = StreamPreparer(SessionHome(tmp_path), control)
     preparer.prepare_new()
     preparer.prepare_new()
-    link = Connection(SessionHome(tmp_path), control)
+    connection = Connection(SessionHome(tmp_path), control)
     with pytest.raises(
         SourceError, match="stream good cannot be prepared any further: no such device"
     ) as caught:
-        link.check_streams()
+        connection.check_streams()
     assert caught.value.hint == "once the cause is removed, RUN or PLAY good; tries again"
     for broken[0], state in ((True, "stalled"), (False, "endless")):
         retry_stalled_streams(control)
         assert stream_statuses(control)[1].state == "endless"
         preparer.prepare_new()
         assert stream_statuses(control)[1].state == state
-    link.check_streams()
+    connection.check_streams()
 
 
 def test_an_error_does_not_end_its_thread(

@@ -122,7 +122,7 @@ def test_workers_that_stand_still_are_ended_and_the_updates_are_the_same(
     file = script.write(tmp_path)
     text = file.read_text(encoding="utf-8").removesuffix("RUN;\n")
     with connect(home=tmp_path / "sessions", temporary=True, autoplay=False) as session:
-        session.link.start = partial(ensure_engine, command=(sys.executable, "-c", ENGINE))
+        session.connection.start = partial(ensure_engine, command=(sys.executable, "-c", ENGINE))
         for _ in session.outcomes(text, file=str(file)):
             pass
         session.start_engine()

@@ -185,7 +185,7 @@ def test_each_update_is_seen_once_whatever_is_killed(tmp_path: Path) -> None:
                 if folded.seen > seen:
                     seen, until = folded.seen, time.monotonic() + PATIENCE_S
             assert sender.wait() == 0
-        statuses = stream_statuses(session.link.db)
+        statuses = stream_statuses(session.connection.db)
         print(f"seed {SEED}: {RECORDS} records, {folded.seen} updates, {len(names)} disturbances: {names}")
     assert folded.faults == []
     assert folded.rows == expected

@@ -70,7 +70,7 @@ def wait_until(what: Callable[[], bool]) -> None:
 
 
 def counts(session: Session) -> tuple[int, int]:
-    stream = find_query_stream(session.link.db, "watch")
+    stream = find_query_stream(session.connection.db, "watch")
     assert stream is not None
     return stream.rows, stream.dead
 
@@ -100,7 +100,7 @@ def test_messages_register_change_and_drop(session: Session, broker: KafkaBroker
         "a": "SELECT oid FROM taxis WHERE status = 'free' INSIDE CIRCLE(1, 2, 100)",
         "d": "SELECT oid FROM taxis WHERE status = 'it''s' INSIDE CIRCLE(0, 2, 100)",
     }
-    kinds = [kind for kind, _ in commands(read_log(session.link.db))]
+    kinds = [kind for kind, _ in commands(read_log(session.connection.db))]
     assert sorted(kinds) == ["alter", "drop", "register", "register", "register"]
     letters = shown(session, "SHOW DEAD LETTERS;")
     assert ("watch", 2) in letters
@@ -115,10 +115,10 @@ def test_an_intake_continues_where_the_last_one_was(session: Session, broker: Ka
     topic = make_topic(broker.address, f"q-{random.random()}", 1)
     send(broker.address, topic, [row("old")])
     execute(session, CREATE.format(address=broker.address, topic=topic, more="FROM LATEST"))
-    stream = find_query_stream(session.link.db, "watch")
+    stream = find_query_stream(session.connection.db, "watch")
     assert stream is not None
     with intakes(session):
-        wait_until(lambda: find_query_stream(session.link.db, "watch").position != {})  # type: ignore[union-attr]
+        wait_until(lambda: find_query_stream(session.connection.db, "watch").position != {})  # type: ignore[union-attr]
     send(broker.address, topic, [row("a")])  # while nothing reads
     add_partitions(broker.address, topic, 2)
     send(broker.address, topic, [row("b")], 1)
@@ -158,4 +158,4 @@ def test_each_row_counts_once_whatever_is_killed(tmp_path: Path, broker: KafkaBr
             wait_until(lambda: is_done(calm))
         assert deaths > 2
         assert counts(killed) == counts(calm) == (ROWS, 0)
-        assert commands(read_log(killed.link.db)) == commands(read_log(calm.link.db))
+        assert commands(read_log(killed.connection.db)) == commands(read_log(calm.connection.db))

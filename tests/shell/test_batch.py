@@ -163,7 +163,7 @@ def test_a_script_runs_a_session_to_its_end_only_if_it_made_it(tmp_path: Path) -
         ScriptRunner(
             session, read_scripts([(text, "x")], {}), OutputChoice(io.BytesIO(), Console(print, "jsonl"))
         ).run()
-        return session.link.progress().step
+        return session.connection.progress().step
 
     with local_session(tmp_path / "own") as session:
         assert step_after(session, made) == 5

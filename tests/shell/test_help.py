@@ -96,8 +96,10 @@ def test_each_example_runs_on_the_sample_data(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "sample_data").symlink_to(ROOT / "sample_data")
     monkeypatch.chdir(tmp_path)  # an example writes a file
     with local_session(tmp_path / "home", published=True) as of_scripts:
-        link = of_scripts.link
-        session = Session(of_scripts.home, load_profile(None, {}), autoplay=False, allow_run=True, link=link)
+        connection = of_scripts.connection
+        session = Session(
+            of_scripts.home, load_profile(None, {}), autoplay=False, allow_run=True, connection=connection
+        )
         for entry in (one for one in IN_ORDER if is_built(one) and one.name != "INSERT INTO"):
             outcomes = list(session.execute(f"{entry.example};"))
             assert outcomes, entry.name

@@ -40,7 +40,7 @@ with force_on_second_interrupt("left by force; the session goes on"):
 
 def interrupted(tmp_path: Path, text: str, begun: int) -> tuple[InterruptNotice, ControlDb]:
     db = ControlDb(tmp_path, create=True)
-    session: Any = SimpleNamespace(link=SimpleNamespace(db=db))
+    session: Any = SimpleNamespace(connection=SimpleNamespace(db=db))
     told = InterruptNotice(session)
     told.begin(list(parse(text)), begun)
     return told, db

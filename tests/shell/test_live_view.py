@@ -66,7 +66,7 @@ class Query:
     query: Any = Q1
     options: TailOptions = field(default_factory=TailOptions)
     on_idle: Any = None
-    link: Any = field(default_factory=lambda: SimpleNamespace(home=None))
+    connection: Any = field(default_factory=lambda: SimpleNamespace(home=None))
     closed: bool = False
     accuracy_text: str = ""
     notice: str = ""
@@ -163,7 +163,7 @@ def test_the_status_line_says_what_is_not_exact_and_what_is_shed(
 
 
 def test_the_status_line_tells_of_the_start(terminal: Terminal) -> None:
-    watch(Query([updates([Q1], [])], link=SimpleNamespace(home="a home")), terminal.screen)
+    watch(Query([updates([Q1], [])], connection=SimpleNamespace(home="a home")), terminal.screen)
     assert "q1  starting Spark… 3 s  0 updates  Ctrl-C leaves" in terminal.buffer.getvalue().decode()
 
 

@@ -35,7 +35,7 @@ class Session:
 
     def __init__(self, folder: Path, answers: dict[str, Any]) -> None:
         self.home = SessionHome(folder / "mine")
-        self.link = SimpleNamespace(db=ControlDb(folder, create=True))
+        self.connection = SimpleNamespace(db=ControlDb(folder, create=True))
         self.answers = answers
         self.asked: list[str] = []
         self.closed = False

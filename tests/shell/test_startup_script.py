@@ -27,9 +27,9 @@ def test_a_profile_that_is_asked_for_names_it(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_session_is_new_until_it_is_asked_for_something(tmp_path: Path) -> None:
-    session: Any = SimpleNamespace(link=SimpleNamespace(db=ControlDb(tmp_path, create=True)))
+    session: Any = SimpleNamespace(connection=SimpleNamespace(db=ControlDb(tmp_path, create=True)))
     assert is_new_session(session)
-    append(session.link.db, SettingChanged("", None), "SET shell.scheme = dark;")
+    append(session.connection.db, SettingChanged("", None), "SET shell.scheme = dark;")
     assert not is_new_session(session)
 
 

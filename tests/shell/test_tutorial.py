@@ -64,7 +64,7 @@ from stqsh.shell.scripting.console import ShellOptions
 class Guide(TutorialGuide):
     def open(self):
         session = super().open()
-        session.start_engine = session.link.wake = lambda *_, **__: None
+        session.start_engine = session.connection.wake = lambda *_, **__: None
         return session
 
 os.chdir(sample_folder())

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from support.local import LocalLink
+from support.local import LocalConnection
 from support.sinks import Line, printed_log, run_text, runner_of
 
 from stqsh.client.api import Session
@@ -34,8 +34,10 @@ from stqsh.storage.sinks.sink_position import SinkPosition, write_position
 def allowed(session: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Session]:
     """The same session for a client that may make alerts that run commands."""
     monkeypatch.chdir(tmp_path)
-    assert isinstance(session.link, LocalLink)
-    yield Session(session.home, load_profile(None, {}), autoplay=False, allow_run=True, link=session.link)
+    assert isinstance(session.connection, LocalConnection)
+    yield Session(
+        session.home, load_profile(None, {}), autoplay=False, allow_run=True, connection=session.connection
+    )
 
 
 def lines(log: bytes) -> list[Line]:
@@ -108,7 +110,7 @@ def test_an_update_is_acted_on_once_though_its_process_dies(allowed: Session, tm
     printed_log(allowed, "RUN;")
     assert runner_of(allowed, "a").step()
     once = (tmp_path / "out.jsonl").read_bytes()
-    [alert] = allowed.link.db.query("SELECT id FROM sinks")
+    [alert] = allowed.connection.db.query("SELECT id FROM sinks")
     write_position(allowed.home, alert[0], SinkPosition())  # its position was not written before it died
     assert runner_of(allowed, "a").step()
     assert (tmp_path / "out.jsonl").read_bytes() == once

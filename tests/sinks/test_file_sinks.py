@@ -167,7 +167,7 @@ def test_each_update_is_written_once_wherever_the_process_dies(
     draw = random.Random(seed)
     run_text(session, f"CREATE SINK out FOR ALL TO FILE '{tmp_path}/out' FORMAT JSONL;")
     expected = printed_log(session, "RUN;")
-    sink = find_sink(session.link.db, "out")
+    sink = find_sink(session.connection.db, "out")
     assert sink is not None
     taken: dict[str, bytes] = {}
     deaths = 0
@@ -197,7 +197,7 @@ def test_after_a_power_failure_what_a_position_counts_is_there(
 ) -> None:
     out, home = tmp_path / "out", session.home.path.relative_to(tmp_path)
     run_text(session, f"CREATE SINK s FOR west TO FILE '{out}' FORMAT JSONL; RUN 20 STEPS;")
-    [(sink,)] = session.link.db.query("SELECT id FROM sinks")
+    [(sink,)] = session.connection.db.query("SELECT id FROM sinks")
     monkeypatch.setenv(DURABILITY, "disk")
     with recorded(tmp_path, monkeypatch) as disk:
         for folder, _, _ in os.walk(tmp_path):

@@ -161,9 +161,9 @@ def test_a_header_that_cannot_be_sent_stops_the_sink_and_is_not_told(
         runner.step()
     runner.run()
     run_text(session, "RUN 5 STEPS;")
-    alert = find_alert(session.link.db, "alert")
+    alert = find_alert(session.connection.db, "alert")
     assert alert is not None and isinstance(alert.spec.target, AlertTargetSpec)
-    acting = AlertTarget(session.link, alert, alert.spec.target, "s-2", secret)
+    acting = AlertTarget(session.connection, alert, alert.spec.target, "s-2", secret)
     assert runner_of(session, "alert", acting).step()
     said = ""
     for statement, column, value in (("SHOW SINKS;", "state", "stopped"), ("SHOW ALERTS;", "failed", 5)):
@@ -207,7 +207,7 @@ def test_secrets_are_not_shown(session: Session, monkeypatch: pytest.MonkeyPatch
     from stqsh.client.show.subjects import show_settings
     from stqsh.profile import load_profile
 
-    [rows] = show_settings(session.link, load_profile())
+    [rows] = show_settings(session.connection, load_profile())
     assert "hidden" not in json.dumps(rows.rows)
     shown = [row[:3] for row in rows.rows]
     assert ("sinks.http.authorization", "(set)", "STQSH_SINKS_HTTP_AUTHORIZATION") in shown

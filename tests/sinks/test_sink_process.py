@@ -61,9 +61,9 @@ def test_kills_at_random_times_lose_and_repeat_nothing(session: Session, tmp_pat
                 os.kill(pid, signal.SIGKILL)
                 kills += 1
         expected = printed_log(session, "RUN 1 STEPS;")
-        sinks = [find_sink(session.link.db, name) for name in "ab"]
+        sinks = [find_sink(session.connection.db, name) for name in "ab"]
         deadline = time.monotonic() + 60
-        last = logged_files(session.link.db)[-1].batch
+        last = logged_files(session.connection.db)[-1].batch
         while any(sink and read_position(session.home, sink.id).after < last for sink in sinks):
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -85,8 +85,8 @@ def test_the_log_is_kept_for_a_sink_and_not_for_ever(session: Session, tmp_path:
     run_text(session, "SET sinks.keep = '1 kB';")
     keeper.look()
     assert read_by_all(session.home, last) == last
-    key_of = NameBook(session.link.db).key_of
-    fold_log(session.link.db, last, key_of, lambda batch: all_read(session.home, batch))
+    key_of = NameBook(session.connection.db).key_of
+    fold_log(session.connection.db, last, key_of, lambda batch: all_read(session.home, batch))
     with pytest.raises(TooFarBehindError):
         runner_of(session, "out").step()
     runner_of(session, "out").run()
@@ -140,9 +140,9 @@ def test_what_a_killed_client_leaves_keeps_no_log(
             run_text(session, "DROP SINK out;")
     with monkeypatch.context() as dying:
         dying.setattr(sink_catalogue, "SinkRow", die)  # the lease is there and the commit fails
-        with pytest.raises(KilledError), session.link.db.transaction():
+        with pytest.raises(KilledError), session.connection.db.transaction():
             run_text(session, create.format("never"))
-    [other] = [sink.id for sink in live_sinks(session.link.db)]
+    [other] = [sink.id for sink in live_sinks(session.connection.db)]
     assert len(kept_sinks(session.home)) == 3
     keeper = keeper_of(session)
     keeper._process = _Alive()  # type: ignore[assignment]
@@ -166,7 +166,7 @@ def test_a_sink_that_is_being_created_keeps_its_lease(
     keeper._process = _Alive()  # type: ignore[assignment]
     run_text(session, f"CREATE SINK out FOR west TO FILE '{tmp_path}/out' FORMAT JSONL;")
     looking.join(30)
-    [out] = live_sinks(session.link.db)
+    [out] = live_sinks(session.connection.db)
     assert kept_sinks(session.home) == {out.id}
 
 
@@ -182,7 +182,7 @@ def test_a_folder_with_files_of_such_a_sink_is_refused(session: Session, tmp_pat
 def test_a_damaged_position_stops_the_sink(session: Session, tmp_path: Path) -> None:
     run_text(session, f"CREATE SINK out FOR west TO FILE '{tmp_path}/out' FORMAT JSONL; RUN 5 STEPS;")
     assert runner_of(session, "out").step()
-    sink = find_sink(session.link.db, "out")
+    sink = find_sink(session.connection.db, "out")
     assert sink is not None
     (sink_folder(session.home, sink.id) / "position").write_bytes(b"sealed 3 0\n123")
     runner_of(session, "out").run()
@@ -195,9 +195,9 @@ def test_a_damaged_position_stops_the_sink(session: Session, tmp_path: Path) -> 
 def test_a_script_says_what_its_sink_has_not_written(session: Session, tmp_path: Path) -> None:
     run_text(session, f"CREATE SINK out FOR west TO FILE '{tmp_path}/out' FORMAT JSONL; RUN 5 STEPS;")
     with pytest.raises(StqshError, match="sink out has not written everything: it gets no further"):
-        finish_sinks(session.link)
+        finish_sinks(session.connection)
     assert runner_of(session, "out").step()
-    finish_sinks(session.link)
+    finish_sinks(session.connection)
 
 
 def test_dump_makes_the_sinks_again(session: Session, tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_dropped_sink_leaves_no_folder_even_if_its_process_had_died(
     session: Session, tmp_path: Path
 ) -> None:
     run_text(session, f"CREATE SINK out FOR west TO FILE '{tmp_path}/out' FORMAT JSONL;")
-    folder = sink_folder(session.home, find_sink(session.link.db, "out").id)
+    folder = sink_folder(session.home, find_sink(session.connection.db, "out").id)
     folder.mkdir(parents=True)
     run_text(session, "DROP SINK out;")
     keeper_of(session).look()
@@ -241,7 +241,7 @@ def test_a_sink_goes_on_where_not_even_its_trouble_could_be_written(
         disk.setattr(sink_runner, "write_report", full)
         assert not runner.step()
     assert runner.step()
-    [report] = [read_report(session.home, find_sink(session.link.db, "out").id)]
+    [report] = [read_report(session.home, find_sink(session.connection.db, "out").id)]
     assert report.state == "running" and lines_in(tmp_path / "out")
 
 

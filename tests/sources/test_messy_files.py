@@ -280,7 +280,7 @@ def test_a_messy_file_is_read(tmp_path: Path, case: Read) -> None:
     path.write_bytes(case.content.encode() if isinstance(case.content, str) else case.content)
     with local_session(tmp_path) as session:
         told = created(session, path, case.kind, case.clauses)
-        row = find_stream(session.link.db, "s")
+        row = find_stream(session.connection.db, "s")
     assert row is not None
     spec = row.spec
     assert " ".join(spec.roles) == case.roles
@@ -394,7 +394,7 @@ def test_a_directory_s_columns_are_those_of_the_files_that_lie_there(tmp_path: P
         (folder / "a.csv").write_text(PLAIN.replace(",", ";"), encoding="utf-8")
         (folder / "README.md").write_text("# Data", encoding="utf-8")
         [message] = session.execute(f"CREATE MOVING STREAM s FROM DIRECTORY '{folder}';")
-        row = find_stream(session.link.db, "s")
+        row = find_stream(session.connection.db, "s")
     assert isinstance(message, Message)
     assert "guessed: KEY id  LOCATION (lon, lat)  TIME ts" in message.text
     assert row is not None

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.local import LocalLink, local_session
+from support.local import LocalConnection, local_session
 
 from stqsh.client.api import Session
 from stqsh.client.run import RunHandle
@@ -64,17 +64,17 @@ def test_another_host_has_the_home_that_the_first_one_had(folder: Path) -> None:
     storage = open_blobs(uri)
     blobs = storage.below("0123")
     with local_session(folder / "first", 2, 40) as session:
-        assert isinstance(session.link, LocalLink) and session.link.engine is not None
-        engine, home = session.link.engine, session.home
+        assert isinstance(session.connection, LocalConnection) and session.connection.engine is not None
+        engine, home = session.connection.engine, session.home
         engine.reader.planner.share(blobs)
-        engine.delivery._mirror = mirror_of(home, session.link.db, blobs)
+        engine.delivery._mirror = mirror_of(home, session.connection.db, blobs)
         run(session, SCRIPT.format(folder=folder) + "RUN 20 STEPS;")
         publish_name(storage, "taxis", "0123")
         blobs.put("checkpoint/offsets/7", [b"v1"])
         other = open_home("taxis", root=folder / "second")
         assert rebuild_home(other, uri)
         control = ControlDb(other.path)
-        assert rows_of(control) == rows_of(session.link.db)
+        assert rows_of(control) == rows_of(session.connection.db)
         assert files_in(other.path / "updates") == files_in(home.path / "updates")
         for part in ("tables", "streams"):  # dead letters stay where they were
             kept = files_in(other.path / part)

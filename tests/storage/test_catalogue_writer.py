@@ -23,37 +23,37 @@ from stqsh.storage.control_log import ControlDb, last_seq, set_meta
 from stqsh.storage.home import open_home
 
 
-def test_a_name_is_used_once_but_again_after_a_drop(link, query):
+def test_a_name_is_used_once_but_again_after_a_drop(connection, query):
     for name in ("q", "taxis"):
         with pytest.raises(StqshError, match=f"the name {name} is in use"):
             catalogue_writer.register(
-                link.db, catalogue_writer.Registered("", replace(query.spec, name=name))
+                connection.db, catalogue_writer.Registered("", replace(query.spec, name=name))
             )
-    catalogue_writer.change_query(link.db, "drop", "", query)
-    again = catalogue_writer.register(link.db, catalogue_writer.Registered("", query.spec))
-    assert again.id != query.id and find_query(link.db, "q").id == again.id
+    catalogue_writer.change_query(connection.db, "drop", "", query)
+    again = catalogue_writer.register(connection.db, catalogue_writer.Registered("", query.spec))
+    assert again.id != query.id and find_query(connection.db, "q").id == again.id
 
 
-def test_a_query_that_is_gone_cannot_be_changed(link, query):
-    catalogue_writer.change_query(link.db, "drop", "", query)
+def test_a_query_that_is_gone_cannot_be_changed(connection, query):
+    catalogue_writer.change_query(connection.db, "drop", "", query)
     with pytest.raises(StqshError, match="no longer registered"):
-        catalogue_writer.change_query(link.db, "pause_query", "", query)
+        catalogue_writer.change_query(connection.db, "pause_query", "", query)
 
 
-def test_a_stream_with_queries_cannot_be_dropped(link, stream, query):
+def test_a_stream_with_queries_cannot_be_dropped(connection, stream, query):
     with pytest.raises(StqshError, match="stream taxis has 1 query: q"):
-        catalogue_writer.drop_stream(link.db, "", stream)
-    catalogue_writer.change_query(link.db, "drop", "", query)
-    catalogue_writer.drop_stream(link.db, "", stream)
-    assert find_stream(link.db, "taxis") is None
+        catalogue_writer.drop_stream(connection.db, "", stream)
+    catalogue_writer.change_query(connection.db, "drop", "", query)
+    catalogue_writer.drop_stream(connection.db, "", stream)
+    assert find_stream(connection.db, "taxis") is None
 
 
-def test_two_clients_that_register_one_name_at_once_register_one_query(link, query):
+def test_two_clients_that_register_one_name_at_once_register_one_query(connection, query):
     spec, errors = replace(query.spec, name="both"), []
 
     def register():
         try:
-            catalogue_writer.register(link.db, catalogue_writer.Registered("", spec))
+            catalogue_writer.register(connection.db, catalogue_writer.Registered("", spec))
         except StqshError as error:
             errors.append(error)
 
@@ -62,30 +62,30 @@ def test_two_clients_that_register_one_name_at_once_register_one_query(link, que
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(errors) == 3 and [q.name for q in live_queries(link.db)] == ["q", "both"]
+    assert len(errors) == 3 and [q.name for q in live_queries(connection.db)] == ["q", "both"]
 
 
-def test_subscriptions_of_killed_clients_are_dropped(link, query):
+def test_subscriptions_of_killed_clients_are_dropped(connection, query):
     child = subprocess.Popen(["true"])
     owner = processes.identity(child.pid)
     child.wait()
     for name, who in (("sub_1", owner), ("sub_2", processes.identity())):
         catalogue_writer.register(
-            link.db, catalogue_writer.Registered("", replace(query.spec, name=name), who)
+            connection.db, catalogue_writer.Registered("", replace(query.spec, name=name), who)
         )
-    orphans.drop_orphans(link.db)
-    assert [q.name for q in live_queries(link.db)] == ["q", "sub_2"]
+    orphans.drop_orphans(connection.db)
+    assert [q.name for q in live_queries(connection.db)] == ["q", "sub_2"]
 
 
-def test_two_clients_clean_up_after_the_same_dead_client(link, query, monkeypatch):
+def test_two_clients_clean_up_after_the_same_dead_client(connection, query, monkeypatch):
     dead = catalogue_writer.Registered("", replace(query.spec, name="sub_1"), "999999999:1")
-    catalogue_writer.register(link.db, dead)
-    seen = orphans.owned_queries(link.db)
-    orphans.drop_orphans(link.db)
-    last = last_seq(link.db)
+    catalogue_writer.register(connection.db, dead)
+    seen = orphans.owned_queries(connection.db)
+    orphans.drop_orphans(connection.db)
+    last = last_seq(connection.db)
     monkeypatch.setattr(orphans, "owned_queries", lambda _: seen)  # both have looked before one of them drops
-    orphans.drop_orphans(link.db)
-    assert last_seq(link.db) == last and [q.name for q in live_queries(link.db)] == ["q"]
+    orphans.drop_orphans(connection.db)
+    assert last_seq(connection.db) == last and [q.name for q in live_queries(connection.db)] == ["q"]
 
 
 def test_a_home_that_is_being_removed_is_nobody_s_to_remove(tmp_path, monkeypatch):
@@ -143,9 +143,9 @@ AREA = {"name": "zones", "set": True, "members": ["a", "b"], "source": None}
 TABLE = {"name": "owners", "columns": [["oid", "STRING"]], "key": "oid"}
 
 
-def test_all_names_share_one_namespace(link, query):
-    catalogue_writer.create_table(link.db, "", table_spec(TABLE))
-    catalogue_writer.create_area(link.db, "", area_spec(AREA), b"geometry")
+def test_all_names_share_one_namespace(connection, query):
+    catalogue_writer.create_table(connection.db, "", table_spec(TABLE))
+    catalogue_writer.create_area(connection.db, "", area_spec(AREA), b"geometry")
     for name, user in (
         ("taxis", "a stream"),
         ("q", "a query"),
@@ -154,30 +154,30 @@ def test_all_names_share_one_namespace(link, query):
     ):
         message = f"the name {name} is in use by {user}"
         with pytest.raises(StqshError, match=message):
-            catalogue_writer.create_table(link.db, "", table_spec(TABLE, name=name))
+            catalogue_writer.create_table(connection.db, "", table_spec(TABLE, name=name))
         with pytest.raises(StqshError, match=message):
-            catalogue_writer.create_area(link.db, "", area_spec(AREA, name=name), b"")
+            catalogue_writer.create_area(connection.db, "", area_spec(AREA, name=name), b"")
         with pytest.raises(StqshError, match=message):
             catalogue_writer.register(
-                link.db, catalogue_writer.Registered("", replace(query.spec, name=name))
+                connection.db, catalogue_writer.Registered("", replace(query.spec, name=name))
             )
 
 
-def test_tables_and_regions_that_queries_use_cannot_be_dropped(link, query):
-    table = catalogue_writer.create_table(link.db, "", table_spec(TABLE))
-    area = catalogue_writer.create_area(link.db, "", area_spec(AREA), b"geometry")
+def test_tables_and_regions_that_queries_use_cannot_be_dropped(connection, query):
+    table = catalogue_writer.create_table(connection.db, "", table_spec(TABLE))
+    area = catalogue_writer.create_area(connection.db, "", area_spec(AREA), b"geometry")
     join = JoinSpec("owners", table.id, "oid", "oid")
     spec = replace(query.spec, name="j", join=join, areas=(area.id,))
-    joined = catalogue_writer.register(link.db, catalogue_writer.Registered("", spec))
+    joined = catalogue_writer.register(connection.db, catalogue_writer.Registered("", spec))
     with pytest.raises(StqshError, match="table owners has 1 query: j"):
-        catalogue_writer.drop_table(link.db, "", table)
+        catalogue_writer.drop_table(connection.db, "", table)
     with pytest.raises(StqshError, match="regions zones has 1 query: j"):
-        catalogue_writer.drop_area(link.db, "", area)
-    catalogue_writer.change_query(link.db, "drop", "", joined)
-    catalogue_writer.drop_table(link.db, "", table)
-    catalogue_writer.drop_area(link.db, "", area)
-    assert (find_table(link.db, "owners"), find_area(link.db, "zones")) == (None, None)
-    assert area_geometry(link.db, area.id) == b"geometry"
-    assert catalogue_writer.create_table(link.db, "", table_spec(TABLE)).id > table.id
+        catalogue_writer.drop_area(connection.db, "", area)
+    catalogue_writer.change_query(connection.db, "drop", "", joined)
+    catalogue_writer.drop_table(connection.db, "", table)
+    catalogue_writer.drop_area(connection.db, "", area)
+    assert (find_table(connection.db, "owners"), find_area(connection.db, "zones")) == (None, None)
+    assert area_geometry(connection.db, area.id) == b"geometry"
+    assert catalogue_writer.create_table(connection.db, "", table_spec(TABLE)).id > table.id
     with pytest.raises(StqshError, match="a region that query j asks about no longer exists"):
-        catalogue_writer.register(link.db, catalogue_writer.Registered("", spec))
+        catalogue_writer.register(connection.db, catalogue_writer.Registered("", spec))

@@ -22,8 +22,8 @@ SIGNIFICANT = stream_spec(STREAM, retain="significant")
 
 
 @pytest.fixture
-def say(link: Connection) -> Callable[[str], list[str]]:
-    session = Session(link.home, load_profile(None, {}), autoplay=False, link=link)
+def say(connection: Connection) -> Callable[[str], list[str]]:
+    session = Session(connection.home, load_profile(None, {}), autoplay=False, connection=connection)
 
     def said(text: str) -> list[str]:
         return [outcome.text for outcome in session.outcomes(text) if isinstance(outcome, Message)]
@@ -31,42 +31,44 @@ def say(link: Connection) -> Callable[[str], list[str]]:
     return said
 
 
-def orders(link: Connection) -> list[SheddingOrder]:
-    return [row.entry for row in read_log(link.db) if row.kind == "memory"]
+def orders(connection: Connection) -> list[SheddingOrder]:
+    return [row.entry for row in read_log(connection.db) if row.kind == "memory"]
 
 
-def test_a_cache_factor_goes_to_the_slots_at_once_and_once(link: Connection, say: Any) -> None:
-    catalogue_writer.create_stream(link.db, "", SIGNIFICANT)
+def test_a_cache_factor_goes_to_the_slots_at_once_and_once(connection: Connection, say: Any) -> None:
+    catalogue_writer.create_stream(connection.db, "", SIGNIFICANT)
     say("SET cache.factor = 0.25; SET cache.factor = 0.25; SET shell.scheme = light;")
-    assert orders(link) == [SheddingOrder(factor=0.25)]
-    assert [row.kind for row in read_log(link.db)] == ["create_stream", "set", "memory", "set", "set"]
+    assert orders(connection) == [SheddingOrder(factor=0.25)]
+    assert [row.kind for row in read_log(connection.db)] == ["create_stream", "set", "memory", "set", "set"]
 
 
-def test_shedding_that_is_switched_off_ends_at_once(link: Connection, say: Any) -> None:
-    catalogue_writer.create_stream(link.db, "", SIGNIFICANT)
+def test_shedding_that_is_switched_off_ends_at_once(connection: Connection, say: Any) -> None:
+    catalogue_writer.create_stream(connection.db, "", SIGNIFICANT)
     say("SET shedding.budget = 100; SET shedding = object;")
-    append_order(link.db, SheddingOrder(k=4))
+    append_order(connection.db, SheddingOrder(k=4))
     say("SET shedding.keep = 0.5")
-    assert standing_order(link.db) == SheddingOrder(k=4)
+    assert standing_order(connection.db) == SheddingOrder(k=4)
     say("SET shedding = off")
-    assert standing_order(link.db) == SheddingOrder()
+    assert standing_order(connection.db) == SheddingOrder()
 
 
-def test_another_mode_ends_what_the_first_one_shed(link: Connection, say: Any) -> None:
-    catalogue_writer.create_stream(link.db, "", SIGNIFICANT)
+def test_another_mode_ends_what_the_first_one_shed(connection: Connection, say: Any) -> None:
+    catalogue_writer.create_stream(connection.db, "", SIGNIFICANT)
     say("SET shedding.budget = 100; SET shedding = query;")
-    append_order(link.db, SheddingOrder(cache=0.0, area=0.5))
+    append_order(connection.db, SheddingOrder(cache=0.0, area=0.5))
     say("SET shedding = object")
-    assert standing_order(link.db) == SheddingOrder()
+    assert standing_order(connection.db) == SheddingOrder()
 
 
-def test_nothing_is_said_where_no_stream_is_significant(link: Connection, stream: Any, say: Any) -> None:
+def test_nothing_is_said_where_no_stream_is_significant(
+    connection: Connection, stream: Any, say: Any
+) -> None:
     say("SET cache.factor = 0.25")
-    assert orders(link) == []
+    assert orders(connection) == []
 
 
 def test_the_first_significant_stream_is_told_what_was_set_before(
-    link: Connection, say: Any, tmp_path: Any
+    connection: Connection, say: Any, tmp_path: Any
 ) -> None:
     (tmp_path / "a.csv").write_text("oid,lon,lat,ts\n")
     create = (
@@ -75,13 +77,13 @@ def test_the_first_significant_stream_is_told_what_was_set_before(
     )
     say("SET cache.factor = 0.5; SET shedding = object; SET shedding.budget = '1 MB';")
     say(create.format("a"))
-    assert [row.kind for row in read_log(link.db)][-2:] == ["create_stream", "memory"]
-    assert orders(link) == [SheddingOrder(factor=0.5)]
-    append_order(link.db, SheddingOrder(0.5, 7))
+    assert [row.kind for row in read_log(connection.db)][-2:] == ["create_stream", "memory"]
+    assert orders(connection) == [SheddingOrder(factor=0.5)]
+    append_order(connection.db, SheddingOrder(0.5, 7))
     say(create.format("b"))
-    assert standing_order(link.db) == SheddingOrder(0.5, 7)
+    assert standing_order(connection.db) == SheddingOrder(0.5, 7)
     say("DROP STREAM a; DROP STREAM b;" + create.format("c"))
-    assert standing_order(link.db) == SheddingOrder(0.5)
+    assert standing_order(connection.db) == SheddingOrder(0.5)
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ class LocalEngine:
 
 
 @dataclass
-class LocalLink(Connection):
+class LocalConnection(Connection):
     """A client's hold on a session that advances by being looked at."""
 
     engine: LocalEngine | None = None
@@ -199,17 +199,17 @@ def local_session(
     on_cluster: operators are those of a cluster; the slots' state has to lie in files.
     """
     home = open_home("local", root=folder)
-    link = LocalLink(home, ControlDb(home.path, create=True))
+    connection = LocalConnection(home, ControlDb(home.path, create=True))
     settings = EngineSettings(
         home.path, slots=slots, max_records=max_records, spool_bytes=spool_bytes, storage=storage
     )
-    link.engine = engine = LocalEngine(
+    connection.engine = engine = LocalEngine(
         settings, mishaps, None if published else MemorySlots(), tuning, on_cluster=on_cluster
     )
     if published:
-        set_meta(link.db, "slots", str(slots))
+        set_meta(connection.db, "slots", str(slots))
     try:
-        with Session(home, load_profile(None, {}), autoplay=False, link=link) as session:
+        with Session(home, load_profile(None, {}), autoplay=False, connection=connection) as session:
             yield session
     finally:
         engine.close()

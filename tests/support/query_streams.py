@@ -25,15 +25,15 @@ def session_without_engine(folder: Path) -> Iterator[Session]:
     """A session whose home is in a folder; its clock stands still."""
     home = open_home("s", root=folder)
     db = ControlDb(home.path, clock=lambda: 7, create=True)
-    link = Connection(home, db, lambda home: EngineInfo(0, 0, 0, "ready"))
-    yield Session(home, load_profile(None), autoplay=False, link=link)
+    connection = Connection(home, db, lambda home: EngineInfo(0, 0, 0, "ready"))
+    yield Session(home, load_profile(None), autoplay=False, connection=connection)
     db.close()
 
 
 @contextmanager
 def intakes(session: Session) -> Iterator[None]:
     """The intakes of the session's query streams, as in its engine."""
-    found = QueryIntakes(session.link.home, session.link.db)
+    found = QueryIntakes(session.connection.home, session.connection.db)
     found.start()
     yield
     found.stop()

@@ -12,7 +12,7 @@ from stqsh.client.api import Session
 from stqsh.client.results import Answer, Message, Rows, WaitNotice
 from stqsh.client.run import RunHandle
 from stqsh.storage.update_log.reader import UpdateLog
-from support.local import SPOOL_BYTES, LocalLink, local_session
+from support.local import SPOOL_BYTES, LocalConnection, local_session
 
 STEPS = 120
 
@@ -138,8 +138,8 @@ class Dealt(NamedTuple):
     def restart(self, session: Session, *, arena: bool) -> None:
         """Restart the engine, if it is to; with `arena` its shared memory is lost."""
         if self.restarts:
-            assert isinstance(session.link, LocalLink) and session.link.engine is not None
-            session.link.engine.restart(arena=arena)
+            assert isinstance(session.connection, LocalConnection) and session.connection.engine is not None
+            session.connection.engine.restart(arena=arena)
 
 
 dealt_in_all_ways = pytest.mark.parametrize(
@@ -201,13 +201,13 @@ def rows(session: Session, text: str) -> list[dict[str, object]]:
 
 def updates(session: Session) -> list[dict[str, object]]:
     """Return all updates in one order, with the names of their queries."""
-    link = session.link
-    log = UpdateLog(link.db, link.book.key_of)
-    names = link.book
+    connection = session.connection
+    log = UpdateLog(connection.db, connection.book.key_of)
+    names = connection.book
     names.refresh()
     found = [
         row
-        for tables in log.read(-1, link.progress().batch)
+        for tables in log.read(-1, connection.progress().batch)
         for one in tables
         for row in one.table.to_pylist()
     ]

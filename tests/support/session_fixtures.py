@@ -34,20 +34,20 @@ STREAM = {
 class Deliver:
     """Plays the engine: writes batches as Deliver would."""
 
-    def __init__(self, link):
-        self.link, self.batch, self.step = link, -1, 0
+    def __init__(self, connection):
+        self.connection, self.batch, self.step = connection, -1, 0
 
     def __call__(self, *updates, steps=1, run_done=0, effects=None, over=False, seq=10**6, stats=NO_STATS):
         self.batch, first = self.batch + 1, self.step + 1
         self.step += steps
         parts = [part(list(updates))] if updates else []
-        logged = write_batch(self.link.home.updates, self.batch, batch_table(first, self.step, *parts))
+        logged = write_batch(self.connection.home.updates, self.batch, batch_table(first, self.step, *parts))
         progress = Progress(self.batch, self.step, BASE_TICK, TICK_US, seq, run_done, over, 0, stats)
-        record_batch(self.link.db, progress, replace(effects or BatchEffects(), logged=logged))
+        record_batch(self.connection.db, progress, replace(effects or BatchEffects(), logged=logged))
 
 
 @pytest.fixture
-def link(tmp_path):
+def connection(tmp_path):
     home = open_home("s", root=tmp_path)
     db = ControlDb(home.path, create=True)
     yield Connection(home, db, lambda home: EngineInfo(0, 0, 0, "ready"))
@@ -55,17 +55,17 @@ def link(tmp_path):
 
 
 @pytest.fixture
-def deliver(link):
-    return Deliver(link)
+def deliver(connection):
+    return Deliver(connection)
 
 
 @pytest.fixture
-def stream(link):
-    return catalogue_writer.create_stream(link.db, "CREATE MOVING STREAM taxis …;", stream_spec(STREAM))
+def stream(connection):
+    return catalogue_writer.create_stream(connection.db, "CREATE MOVING STREAM taxis …;", stream_spec(STREAM))
 
 
 @pytest.fixture
-def query(link, stream):
+def query(connection, stream):
     spec = {
         "name": "q",
         "stream": "taxis",
@@ -76,5 +76,5 @@ def query(link, stream):
         "text": "SELECT oid FROM taxis INSIDE (0, 0, 1, 1)",
     }
     return catalogue_writer.register(
-        link.db, catalogue_writer.Registered("REGISTER QUERY q AS …;", query_spec(spec))
+        connection.db, catalogue_writer.Registered("REGISTER QUERY q AS …;", query_spec(spec))
     )

@@ -51,10 +51,10 @@ def printed_log(session: Session, text: str = "RUN FOR 1 s;") -> bytes:
 
 def runner_of(session: Session, name: str, target: SinkTarget | None = None) -> SinkRunner:
     """What a new process of the sinks would run."""
-    sink = find_sink(session.link.db, name) or find_alert(session.link.db, name)
+    sink = find_sink(session.connection.db, name) or find_alert(session.connection.db, name)
     assert sink is not None
-    link = Connection(session.home, session.link.db)
-    return SinkRunner(link, sink, target or target_of(link, sink, session.settings(), "test"))
+    connection = Connection(session.home, session.connection.db)
+    return SinkRunner(connection, sink, target or target_of(connection, sink, session.settings(), "test"))
 
 
 def lines_in(folder: Path) -> list[Line]:

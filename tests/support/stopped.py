@@ -21,7 +21,7 @@ from stqsh.storage.blobs import home_blobs
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
 from stqsh.storage.rows import Progress
-from support.local import LocalEngine, LocalLink
+from support.local import LocalConnection, LocalEngine
 from support.running import Together, log_so_far
 
 MAX_RECORDS = 60
@@ -29,8 +29,8 @@ MAX_RECORDS = 60
 
 
 @dataclass
-class BoundedLink(LocalLink):
-    """A link that does not wait for ever: an engine in this process that has done nothing will do nothing."""
+class BoundedConnection(LocalConnection):
+    """A connection that does not wait for ever, because an idle engine in this process stays idle."""
 
     _idle: int = 0
     _last: int = -1
@@ -47,18 +47,18 @@ class BoundedLink(LocalLink):
 @contextmanager
 def opened(home: SessionHome) -> Iterator[Session]:
     """Open a session where its files say that it is, with an engine in this process."""
-    link = BoundedLink(home, ControlDb(home.path, create=True))
+    connection = BoundedConnection(home, ControlDb(home.path, create=True))
     engine = None
     try:
-        settings = replace(engine_settings(home, link.db), max_records=MAX_RECORDS)
-        audit_home(home, link.db, settings)
-        mend_slots(home, link.db, settings, lambda _: None, content=True)
-        link.engine = engine = LocalEngine(settings)
+        settings = replace(engine_settings(home, connection.db), max_records=MAX_RECORDS)
+        audit_home(home, connection.db, settings)
+        mend_slots(home, connection.db, settings, lambda _: None, content=True)
+        connection.engine = engine = LocalEngine(settings)
         done = last_commit(home_blobs(home.checkpoint))
         if done >= 0:
             engine.offset = Offset.from_json(orjson.loads(read_offset(home_blobs(home.checkpoint), done)))
             engine.number = done + 1
-        with Session(home, load_profile(None, {}), autoplay=False, link=link) as session:
+        with Session(home, load_profile(None, {}), autoplay=False, connection=connection) as session:
             yield session
     finally:
         if engine is not None:

@@ -42,13 +42,13 @@ def bind(session: Session, select: str) -> QuerySpec:
 
 def log(session: Session, specs: Iterable[QuerySpec], first: int = 0) -> None:
     """Write queries, named q and a number from `first` on, into the control log in one transaction."""
-    with session.link.db.transaction():
+    with session.connection.db.transaction():
         for number, spec in enumerate(specs, first):
             named = replace(spec, name=f"q{number}")
             catalogue_writer.register(
-                session.link.db, catalogue_writer.Registered(f"-- query {number}", named)
+                session.connection.db, catalogue_writer.Registered(f"-- query {number}", named)
             )
-    session.link.wake()
+    session.connection.wake()
 
 
 def portions(count: int) -> int:

@@ -202,10 +202,10 @@ class _SerialConnection(Connection):
 def serial_session(folder: Path, slots: int) -> Iterator[tuple[Session, SerialEngine]]:
     """Open a session in a new home below a folder, with an engine that advances when it is told to."""
     home = open_home("serial", root=folder)
-    link = _SerialConnection(home, ControlDb(home.path, create=True))
-    link.engine = engine = SerialEngine(home, slots)
+    connection = _SerialConnection(home, ControlDb(home.path, create=True))
+    connection.engine = engine = SerialEngine(home, slots)
     try:
-        with Session(home, load_profile(None, {}), autoplay=False, link=link) as session:
+        with Session(home, load_profile(None, {}), autoplay=False, connection=connection) as session:
             yield session, engine
     finally:
         engine.close()

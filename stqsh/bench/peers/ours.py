@@ -28,7 +28,10 @@ def measure(case: PeerCase, folder: Path, say: Say) -> PeerOutcome:
     """Take in objects and queries, measure, and read all updates from the log."""
     file = folder / "reports.parquet"
     case.write(file)
-    with stqsh.connect(temporary=True, autoplay=False) as session, UpdateReader(session.link, -1) as reader:
+    with (
+        stqsh.connect(temporary=True, autoplay=False) as session,
+        UpdateReader(session.connection, -1) as reader,
+    ):
         execute(session, _CREATE.format(file=file))
         say(f"stqsh: taking {case.objects:,} objects and {case.queries:,} queries in")
         run(session, case.fill - 1)
@@ -56,7 +59,7 @@ def _sent(session: Session, reader: UpdateReader) -> Updates:
     """Return all updates of the session, with the queries' numbers instead of their ids."""
     found = [NONE]
     for sent in reader.poll(session.progress().batch):
-        names = session.link.book.names
+        names = session.connection.book.names
         numbers = np.zeros(max(names) + 1, np.int64)
         numbers[list(names)] = [_number(name) for name in names.values()]
         step, query, key, op = (sent.table[name].to_numpy() for name in ("step", "query", "key", "op"))

@@ -115,7 +115,9 @@ def _played(
             execute(session, f"SET balance = auto; SET balance.above = {options.above};")
         _play(session, len(places), options.seconds)
         routes, updates = _routes(session), sum_of_updates(session)
-        followed = [route.entry for route in stream_routes(session.link.db, 1) if route.entry.is_automatic]
+        followed = [
+            route.entry for route in stream_routes(session.connection.db, 1) if route.entry.is_automatic
+        ]
         windows = _windows(options, places)
         ratios, copies = [], []
         for first, last in windows:
@@ -146,7 +148,7 @@ def _windows(options: BalanceOptions, places: list[Floats]) -> list[tuple[int, i
 
 def _routes(session: Session) -> list[tuple[int, RoutingTable]]:
     """Return the routings that took effect, and the first step of each."""
-    db = session.link.db
+    db = session.connection.db
     taken = ((step_taken(db, route.seq), route.seq) for route in stream_routes(db, 1))
     return [(step, read_table(db, seq)) for step, seq in taken if step is not None]
 
@@ -178,7 +180,7 @@ def _session(places: list[Floats]) -> Iterator[Session]:
 
 def sum_of_updates(session: Session) -> tuple[int, int]:
     """Return the number of all updates, and a sum over them that does not depend on their order."""
-    log, count, total = UpdateLog(session.link.db, session.link.book.key_of), 0, 0
+    log, count, total = UpdateLog(session.connection.db, session.connection.book.key_of), 0, 0
     for tables in log.read(-1, session.progress().batch):
         for one in tables:
             count += one.table.num_rows

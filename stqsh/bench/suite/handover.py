@@ -105,11 +105,11 @@ def measure(options: HandoverOptions, say: Say) -> list[Row]:
         changes.start()
         batches, reads = followed(session, ticks_per_s, seconds)
         changes.join()
-        routes = stream_routes(session.link.db, 1)
+        routes = stream_routes(session.connection.db, 1)
         rows: list[Row] = []
         quiet = 0
         for route in routes:
-            step = step_taken(session.link.db, route.seq)
+            step = step_taken(session.connection.db, route.seq)
             at = next((i for i, batch in enumerate(batches) if step is not None and batch.last >= step), None)
             if at is None:
                 say(f"the change to {route.entry.strategy} came after the last batch: it is left out")

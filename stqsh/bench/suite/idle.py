@@ -43,7 +43,7 @@ def measure(options: IdleOptions, say: Say) -> list[Row]:
         run(session, _TICKS - 1)
         rows = [_idling(session, "stands still", options.seconds, say)]
         execute(session, "PLAY m AT max;")
-        next(progress for progress in session.link.watch() if progress.ended)
+        next(progress for progress in session.connection.watch() if progress.ended)
         return [*rows, _idling(session, "has ended", options.seconds, say)]
 
 

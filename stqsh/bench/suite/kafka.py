@@ -226,7 +226,7 @@ def fresh(broker: KafkaBroker, rate: float, options: KafkaOptions) -> Row:
 def _status(session: Session) -> StreamStatus:
     """Return how far a session's stream has come."""
     session.progress()  # raises if the engine fails
-    return next(iter(stream_statuses(session.link.db).values()))
+    return next(iter(stream_statuses(session.connection.db).values()))
 
 
 def _send_probes(broker: KafkaBroker, topic: str, seconds: int, sent: dict[str, float]) -> None:

@@ -86,7 +86,7 @@ def _crash(session: Session, options: RecoverOptions, *, keep_arena: bool, say: 
 
 def _batch_after(session: Session, number: int) -> Progress:
     """Wait for a batch after the one with this number, and return its progress."""
-    return next(progress for progress in session.link.watch() if progress.batch > number)
+    return next(progress for progress in session.connection.watch() if progress.batch > number)
 
 
 def _kill(session: Session) -> None:

@@ -54,9 +54,9 @@ class Past:
 class SceneHistory:
     """Collects the past of a stream's map from its scenes and the update log."""
 
-    def __init__(self, link: Connection, stream: StreamRow) -> None:
-        self._link, self._stream = link, stream
-        self._log = UpdateLog(link.db, link.book.key_of)
+    def __init__(self, connection: Connection, stream: StreamRow) -> None:
+        self._link, self._stream = connection, stream
+        self._log = UpdateLog(connection.db, connection.book.key_of)
         self._after = -1
         self._keys: pa.Array[Any] | None = None
         self._sightings = np.empty(0, _SIGHTING)

@@ -210,9 +210,9 @@ _FOLD_AT = 200_000
 class QueryMembers:
     """The answers of queries of one stream. The log is read once, from its beginning."""
 
-    def __init__(self, link: Connection, stream_id: int) -> None:
-        self._link, self._stream_id = link, stream_id
-        self._log = UpdateLog(link.db, link.book.key_of)
+    def __init__(self, connection: Connection, stream_id: int) -> None:
+        self._link, self._stream_id = connection, stream_id
+        self._log = UpdateLog(connection.db, connection.book.key_of)
         self._after = -1
         self._state: pa.Table | None = None
 

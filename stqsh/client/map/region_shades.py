@@ -51,7 +51,7 @@ class RegionShades:
 class GroupAnswers:
     """The answers of aggregate queries, folded from the update log as it grows."""
 
-    link: Connection
+    connection: Connection
     _folds: dict[int, AnswerFold] = field(default_factory=dict, init=False)
     _after: dict[int, int] = field(default_factory=dict, init=False)
 
@@ -84,7 +84,7 @@ class GroupAnswers:
     def _take(self, queries: list[QueryRow], after: int, up_to: int) -> None:
         """Fold in the updates of some queries."""
         folds = [self._folds.get(query.id, AnswerFold(query)) for query in queries]
-        self._folds |= {fold.query.id: fold for fold in read_on(folds, self.link, after, up_to)}
+        self._folds |= {fold.query.id: fold for fold in read_on(folds, self.connection, after, up_to)}
         self._after.update((query.id, up_to) for query in queries)
 
     def _table(self, query: int) -> pa.Table | None:

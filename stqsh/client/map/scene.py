@@ -107,7 +107,7 @@ class MapFeed:
     stream: StreamRow
     names: tuple[str, ...] | None
     file: str | None
-    link: Connection = field(repr=False)
+    connection: Connection = field(repr=False)
     snapshots: SnapshotReader = field(repr=False)
     once: bool = False
     _members: QueryMembers = field(init=False, repr=False)
@@ -116,9 +116,9 @@ class MapFeed:
     _seen: tuple[int, int] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self._members = QueryMembers(self.link, self.stream.id)
-        self._groups = GroupAnswers(self.link)
-        self._outlines = RegionOutlines(self.link.db)
+        self._members = QueryMembers(self.connection, self.stream.id)
+        self._groups = GroupAnswers(self.connection)
+        self._outlines = RegionOutlines(self.connection.db)
 
     def look(self, most: int, *, records: bool = False) -> Scene | None:
         """Return the current scene, None if nothing has changed since the last call.
@@ -130,8 +130,8 @@ class MapFeed:
                 answers and always has the focal objects.
             records: whether to return all columns of the objects, too.
         """
-        progress = self.link.progress()
-        stamp = (progress.batch, last_seq(self.link.db))
+        progress = self.connection.progress()
+        stamp = (progress.batch, last_seq(self.connection.db))
         if stamp == self._seen:
             return None
         scene = self._scene(most, records)
@@ -159,18 +159,18 @@ class MapFeed:
         shaded = {query.shades.area for query in drawn if query.shades is not None}
         regions = [query.spec.region for query in queries]
         used = {region.area for region in regions if isinstance(region, NamedRegionSpec | CircleSpec)}
-        areas = [area for area in live_areas(self.link.db) if self.names is None or area.id in used]
+        areas = [area for area in live_areas(self.connection.db) if self.names is None or area.id in used]
         areas = [area for area in areas if area.id not in shaded]
         outlines = tuple(
             outline for area in areas for outline in self._outlines.of_area(area, self.stream.spec.planar)
         )
         return Scene(
-            self.stream, progress, found, drawn, outlines, cells_of(self.link, self.stream), left_out
+            self.stream, progress, found, drawn, outlines, cells_of(self.connection, self.stream), left_out
         )
 
     def _queries(self) -> tuple[list[QueryRow], int]:
         """Return the queries to draw, and the number of those left out."""
-        mine = [query for query in live_queries(self.link.db) if query.stream_id == self.stream.id]
+        mine = [query for query in live_queries(self.connection.db) if query.stream_id == self.stream.id]
         if self.names is not None:
             by_name = {query.name: query for query in mine}
             mine = [by_name[name] for name in self.names if name in by_name]
@@ -181,13 +181,13 @@ class MapFeed:
         ids = [query.id for query in queries]
         focal = self._focal_keys(queries)
         deadline = time.monotonic() + TOGETHER_S
-        progress = self.link.progress()
+        progress = self.connection.progress()
         while True:
             self._members.advance(progress.batch)
             wish = PlacesRequest(most, self._members.keys_of_any(ids), records, focal)
             found = places(self.snapshots, self.stream.spec, wish, progress.step)
             # The slots publish a step a moment before Deliver records it.
-            while (progress := self.link.progress()).step < found.step and time.monotonic() < deadline:
+            while (progress := self.connection.progress()).step < found.step and time.monotonic() < deadline:
                 time.sleep(_POLL_S)
             if progress.step <= found.step or time.monotonic() > deadline:
                 self._members.advance(progress.batch)
@@ -214,9 +214,9 @@ class MapFeed:
         return DrawnQuery(query, outline, members, size, focal, shades)
 
 
-def cells_of(link: Connection, stream: StreamRow) -> SlotCells | None:
+def cells_of(connection: Connection, stream: StreamRow) -> SlotCells | None:
     """Return a stream's cells; None if it is not routed by cells, and while it is being read."""
-    table = current_table(link.home, link.db, stream)
+    table = current_table(connection.home, connection.db, stream)
     if table is None or table.is_hashed:
         return None
     every = max(1, table.cells.side // MOST_CELLS)

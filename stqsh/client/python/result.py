@@ -161,6 +161,6 @@ def _of_answer(answer: Answer) -> Result:
 
 
 def _run_text(run: RunHandle) -> str:
-    progress = run.link.progress()
+    progress = run.connection.progress()
     at = format_instant(progress.at_us(progress.step))
     return "no step has come" if at is None else f"step {progress.step}, at {at}"

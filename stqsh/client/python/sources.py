@@ -191,7 +191,7 @@ def _fed(
 
 def _inferred(context: StatementContext, name: str, first: list[pa.Table], wish: StreamWish) -> StreamSpec:
     """Return the definition that a stream of a file with the first records would have."""
-    folder = context.link.home.path / _FOLDER
+    folder = context.connection.home.path / _FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
     sample = folder / f"{name}-{time.time_ns()}.jsonl"
     rows = [row for table in first for row in table.slice(0, _SEEN).to_pylist()]

@@ -60,21 +60,21 @@ _CAUSE = "its stream keeps significant objects only; SHOW CACHE says more"
 
 
 def accuracies(
-    link: Connection, queries: Iterable[QueryRow], *, tallied: bool = False
+    connection: Connection, queries: Iterable[QueryRow], *, tallied: bool = False
 ) -> dict[int, Accuracy]:
     """Return how accurate the answers of these queries are, by id.
 
     Slots are queried only if something may be missing, or always if `tallied`.
     """
     asked = list(queries)
-    significant = {stream.id: stream for stream in live_streams(link.db) if stream.spec.is_significant}
+    significant = {stream.id: stream for stream in live_streams(connection.db) if stream.spec.is_significant}
     concerned = [query for query in asked if query.stream_id in significant]
     found = {query.id: EXACT for query in asked}
     if not concerned:
         return found
-    progress = link.progress()
+    progress = connection.progress()
     memory = progress.stats.memory or MemoryStats()
-    known = read_tallies(link, significant.values()) if tallied or _may_miss(memory) else {}
+    known = read_tallies(connection, significant.values()) if tallied or _may_miss(memory) else {}
     for query in concerned:
         stream = significant[query.stream_id]
         until = settled_at(query, stream, progress)
@@ -163,8 +163,8 @@ class AccuracyWatch:
     `text` is the status line's text about it, "" while it is exact.
     """
 
-    def __init__(self, link: Connection, query: QueryRow) -> None:
-        self._link, self._query = link, query
+    def __init__(self, connection: Connection, query: QueryRow) -> None:
+        self._link, self._query = connection, query
         self._looked, self._announced = float("-inf"), False
         self.text = ""
 
@@ -218,12 +218,12 @@ class Summary:
         return "; ".join(parts) or "exact"
 
 
-def summary(link: Connection) -> Summary:
+def summary(connection: Connection) -> Summary:
     """Return how accurate the answers of all active queries are; skip the queries if all must be exact."""
-    if not has_significant_streams(link.db):
+    if not has_significant_streams(connection.db):
         return Summary(0, 0, 0, 0, None, 0)
-    active = [query for query in live_queries(link.db) if query.state == "active"]
-    found = list(accuracies(link, active).values())
+    active = [query for query in live_queries(connection.db) if query.state == "active"]
+    found = list(accuracies(connection, active).values())
     less = [one.value for one in found if one.value is not None and one.value < 1]
     return Summary(
         len(active),

@@ -20,11 +20,11 @@ _FOLD_AT = 200_000
 _MANY_CHUNKS = 64
 
 
-def read_on(folds: list[AnswerFold], link: Connection, after: int, up_to: int) -> list[AnswerFold]:
+def read_on(folds: list[AnswerFold], connection: Connection, after: int, up_to: int) -> list[AnswerFold]:
     """Fold the batches after `after` up to `up_to`; start over if the log was folded meanwhile."""
     while up_to > after:
         try:
-            _take(folds, link, after, up_to)
+            _take(folds, connection, after, up_to)
         except LogCompactedError:
             folds, after = [AnswerFold(fold.query) for fold in folds], -1
         else:
@@ -32,13 +32,13 @@ def read_on(folds: list[AnswerFold], link: Connection, after: int, up_to: int) -
     return folds
 
 
-def _take(folds: list[AnswerFold], link: Connection, after: int, up_to: int) -> None:
+def _take(folds: list[AnswerFold], connection: Connection, after: int, up_to: int) -> None:
     """Fold the batches after `after` up to `up_to` into the folds.
 
     Raises:
         LogCompactedError: some of them no longer exist.
     """
-    log = UpdateLog(link.db, link.book.key_of)
+    log = UpdateLog(connection.db, connection.book.key_of)
     ids = [fold.query.id for fold in folds]
     for tables in log.read(after, up_to, lambda found: np.isin(found, ids)):
         for fold in folds:

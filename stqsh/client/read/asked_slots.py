@@ -175,9 +175,11 @@ class SlotChoice:
 class AskedSlots(SlotChoice):
     """Finds the slots that a client's snapshots query, and queries them."""
 
-    def __init__(self, link: Connection) -> None:
-        super().__init__(KeptTables(link.home, link.db), lambda area: area_boxes(link.db, area))
-        self._link = link
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(
+            KeptTables(connection.home, connection.db), lambda area: area_boxes(connection.db, area)
+        )
+        self._link = connection
 
     def shares(
         self,

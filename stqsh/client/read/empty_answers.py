@@ -29,27 +29,29 @@ _LOOKED_AT = 50
 """The maximum number of keys that are compared with an unknown one."""
 
 
-def empty_reason(link: Connection, reader: SnapshotReader, spec: SnapshotSpec, stream: StreamSpec) -> str:
+def empty_reason(
+    connection: Connection, reader: SnapshotReader, spec: SnapshotSpec, stream: StreamSpec
+) -> str:
     """Return why a snapshot's answer is empty, as a sentence; "" if the reason is unknown.
 
     Args:
-        link: to the session.
+        connection: to the session.
         reader: reads the states of the slots.
         spec: the snapshot.
         stream: its stream.
     """
-    step = link.progress().step
+    step = connection.progress().step
     if spec.limit == 0:
         return ""
     if not step:
         return f"nothing of {stream.name} has been read yet: RUN or PLAY lets time go on"
-    found = reader.read(lambda states: _reason(states, spec, stream, _stored(link, stream)), step)
+    found = reader.read(lambda states: _reason(states, spec, stream, _stored(connection, stream)), step)
     return found or ""
 
 
-def unknown_key(link: Connection, reader: SnapshotReader, stream: StreamSpec, key: Key) -> str:
+def unknown_key(connection: Connection, reader: SnapshotReader, stream: StreamSpec, key: Key) -> str:
     """Explain why an object is not present; "" if it is present, or nothing is known."""
-    step = link.progress().step
+    step = connection.progress().step
     found = reader.read(lambda states: _of_key(states, stream, key), step) if step else None
     return found or ""
 
@@ -128,12 +130,12 @@ def _maybe(text: str, known: Any) -> str:
     return f"; maybe you meant {folded[near[0]]!r}" if near else ""
 
 
-def _stored(link: Connection, stream: StreamSpec) -> SourceFacts | None:
+def _stored(connection: Connection, stream: StreamSpec) -> SourceFacts | None:
     """Return the measured content of the stream's store; None without a store."""
     if not isinstance(stream.source, FileSourceSpec):
         return None
     try:
-        return measure_store(link.home.stream(stream.id), stream)
+        return measure_store(connection.home.stream(stream.id), stream)
     except StqshError:  # the engine reports the error
         return None
 

@@ -37,10 +37,10 @@ def warm_up() -> None:
 class LiveKeys:
     """The keys and other values of one session's objects; thread-safe."""
 
-    def __init__(self, link: Connection) -> None:
-        self._link = link
+    def __init__(self, connection: Connection) -> None:
+        self._link = connection
         self._lock = threading.Lock()
-        self._states, self._snapshots = SlotStates(link), SnapshotReader(link)
+        self._states, self._snapshots = SlotStates(connection), SnapshotReader(connection)
         self._found: dict[tuple[str, str, str], tuple[float, tuple[str, ...]]] = {}
 
     def starting(self, stream: str, column: str, prefix: str) -> tuple[str, ...]:

@@ -131,7 +131,7 @@ def slots_of_past(
 
 
 def remote_slots(
-    link: Connection, shares: list[pa.RecordBatch], progress: Progress, spec: SnapshotSpec
+    connection: Connection, shares: list[pa.RecordBatch], progress: Progress, spec: SnapshotSpec
 ) -> SlotsOfPast:
     """Return the slots' part from shares of slots that are not on this host.
 
@@ -143,12 +143,12 @@ def remote_slots(
         raise NotSupportedError(f"{what} over archived events, where the slots' state is not on this host")
     lookups = SlotState.fresh(0)
     for area in spec.areas:
-        PolygonTable(lookups).define(area, unpack(area_geometry(link.db, area)))
+        PolygonTable(lookups).define(area, unpack(area_geometry(connection.db, area)))
     return SlotsOfPast(spec, shares, progress, None, lookups)
 
 
 def archived_shares(
-    link: Connection, found: SlotsOfPast, stream: StreamSpec
+    connection: Connection, found: SlotsOfPast, stream: StreamSpec
 ) -> tuple[Iterator[pa.RecordBatch], ArchiveUse]:
     """Return the archive's shares of an answer, which complement those of the slots, and the files used.
 
@@ -158,7 +158,7 @@ def archived_shares(
     """
     assert stream.archive is not None, "the stream has an archive"
     spec, folder, now_us = found.spec, Path(stream.archive), found.now_us
-    use = archive_use(_files_of(link, stream, found.let_go), spec, stream, now_us)
+    use = archive_use(_files_of(connection, stream, found.let_go), spec, stream, now_us)
     check_files(folder, stream.name, use.read)
     box = reach_of(spec.region, Resolver(found.lookups, stream), found.place).box
     times = _times(spec, stream, now_us)
@@ -174,7 +174,7 @@ def archived_shares(
 
 
 def analysis_of_past(
-    link: Connection, states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec
+    connection: Connection, states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec
 ) -> tuple[OperatorRun, ...]:
     """Return what each operator did for a snapshot of the past; raise as `archived_shares` does."""
     (spec, place), clock = placed(states, spec), states[0].clock
@@ -182,7 +182,7 @@ def analysis_of_past(
 
     def archived(shares: list[pa.RecordBatch]) -> tuple[int, Iterator[pa.RecordBatch]]:
         found = SlotsOfPast(spec, shares, progress, place, _lookups(states[0], spec))
-        others, use = archived_shares(link, found, stream)
+        others, use = archived_shares(connection, found, stream)
         return sum(file.events for file in use.read), others
 
     return analyse(states, spec, place, nothing(stream, spec), archived)
@@ -196,7 +196,7 @@ def _times(spec: SnapshotSpec, stream: StreamSpec, now_us: int) -> TimeRange:
     return times if window is None else times.within(TimeRange(now_us - window, now_us))
 
 
-def _files_of(link: Connection, stream: StreamSpec, let_go: int) -> list[ArchiveFile]:
+def _files_of(connection: Connection, stream: StreamSpec, let_go: int) -> list[ArchiveFile]:
     """Return the files with exactly the events that slots released; wait for those being written.
 
     Raises:
@@ -205,19 +205,19 @@ def _files_of(link: Connection, stream: StreamSpec, let_go: int) -> list[Archive
     """
 
     def find() -> list[ArchiveFile] | None:
-        return first_files(archived_files(link.db, stream.id), let_go)
+        return first_files(archived_files(connection.db, stream.id), let_go)
 
     if (found := find()) is not None:
         return found
-    if not is_alive(read_engine(link.home)):
-        link.restart()  # events that its last batch released are written when the batch is repeated
+    if not is_alive(read_engine(connection.home)):
+        connection.restart()  # events that its last batch released are written when the batch is repeated
     deadline = time.monotonic() + _PATIENCE_S
-    for _ in link.watch():
+    for _ in connection.watch():
         if (found := find()) is not None:
             return found
         if time.monotonic() > deadline:
             break
-    listed = sum(file.events for file in archived_files(link.db, stream.id))
+    listed = sum(file.events for file in archived_files(connection.db, stream.id))
     raise StqshError(
         f"the archive of {stream.name} lists {listed:,} events, and the slots have given {let_go:,} to it",
         hint="put the session's folder back from a backup as a whole",

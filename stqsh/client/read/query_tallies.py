@@ -37,13 +37,13 @@ class QueryTally:
     share: float
 
 
-def read_tallies(link: Connection, streams: Iterable[StreamRow]) -> dict[int, QueryTally]:
+def read_tallies(connection: Connection, streams: Iterable[StreamRow]) -> dict[int, QueryTally]:
     """Return the totals over all slots for each active query of these streams.
 
     The result is empty if their state cannot be read.
     """
     specs = [stream.spec for stream in streams]
-    found = SlotStates(link).read(lambda states: summed(states, specs), lambda: PATIENCE_S)
+    found = SlotStates(connection).read(lambda states: summed(states, specs), lambda: PATIENCE_S)
     return found or {}
 
 

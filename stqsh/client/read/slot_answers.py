@@ -12,11 +12,11 @@ from stqsh.client.read.projection import FunctionError
 from stqsh.client.read.snapshots import SnapshotResult
 from stqsh.core.conditions.user_functions import FAILURE
 from stqsh.core.snapshots.analysis import OperatorRun, analyse
+from stqsh.core.snapshots.cache.event_views import Usage
+from stqsh.core.snapshots.cache.snapshot_cache import SnapshotCache
 from stqsh.core.snapshots.query_cost import measure
 from stqsh.core.snapshots.select import focal_places, knows, nothing, part, selection_of, whole
 from stqsh.core.state.slot_state import SlotState
-from stqsh.core.views.event_views import Usage
-from stqsh.core.views.snapshot_cache import SnapshotCache
 from stqsh.errors import NotPublishedError
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.catalogue import Catalogue

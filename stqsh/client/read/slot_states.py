@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class SlotStates:
     """The published states of one session. Not thread-safe."""
 
-    def __init__(self, link: Connection) -> None:
-        self._link = link
+    def __init__(self, connection: Connection) -> None:
+        self._link = connection
         self._published: PublishedSlots | None = None
 
     def read(

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from stqsh.client.read.asked_slots import AskedCount, AskedSlots
     from stqsh.client.read.past import ArchiveUse, SlotsOfPast
     from stqsh.core.snapshots.analysis import OperatorRun
+    from stqsh.core.snapshots.cache.event_views import Usage
+    from stqsh.core.snapshots.cache.snapshot_cache import SnapshotCache
     from stqsh.core.state.slot_state import SlotState
-    from stqsh.core.views.event_views import Usage
-    from stqsh.core.views.snapshot_cache import SnapshotCache
     from stqsh.lang.ast.statements import Select
 
     T = TypeVar("T")
@@ -81,9 +81,11 @@ class SnapshotReader:
     `direct` is whether the published state may be read; a test and a measurement of the log turn it off.
     """
 
-    def __init__(self, link: Connection, profile: Profile | None = None, *, direct: bool = True) -> None:
-        self._link, self._profile, self.direct = link, profile, direct
-        self._states = SlotStates(link)
+    def __init__(
+        self, connection: Connection, profile: Profile | None = None, *, direct: bool = True
+    ) -> None:
+        self._link, self._profile, self.direct = connection, profile, direct
+        self._states = SlotStates(connection)
         self._asked: AskedSlots | None = None
         self._bound: dict[str, tuple[tuple[int, str | None, str | None], SnapshotSpec, StreamSpec]] = {}
         self._kept: SnapshotCache | None = None
@@ -159,7 +161,7 @@ class SnapshotReader:
 
         Its size is limited by `cache.views` and `cache.objects`.
         """
-        from stqsh.core.views.snapshot_cache import SnapshotCache
+        from stqsh.core.snapshots.cache.snapshot_cache import SnapshotCache
 
         settings = session_settings(self._link.db, self._profile)
         texts = (str(settings[name].value) for name in ("cache.views", "cache.objects"))

@@ -16,27 +16,27 @@ Tell = Callable[[Progress], None]
 """Called with the progress at each poll."""
 
 
-def is_about_to_play(link: Connection, stream: StreamSpec) -> bool:
+def is_about_to_play(connection: Connection, stream: StreamSpec) -> bool:
     """Return whether a stream plays but no step has included it yet, so that it would wrongly look empty."""
-    return link.progress().seq < stream.id and _plays(link.db, stream.id)
+    return connection.progress().seq < stream.id and _plays(connection.db, stream.id)
 
 
-def wait_for_first(link: Connection, stream: StreamSpec, tell: Tell | None = None) -> None:
+def wait_for_first(connection: Connection, stream: StreamSpec, tell: Tell | None = None) -> None:
     """Wait until a playing stream has begun, or has been paused or dropped.
 
     Raises:
         EngineDeadError: the engine dies.
         SourceError: a stream cannot be read.
     """
-    for progress in link.watch():
-        if progress.seq >= stream.id or not _plays(link.db, stream.id):
+    for progress in connection.watch():
+        if progress.seq >= stream.id or not _plays(connection.db, stream.id):
             return
         if tell is not None:
             tell(progress)
 
 
 def wait_for_inserted(
-    link: Connection, stream: StreamSpec, seconds: float = inf, tell: Tell | None = None
+    connection: Connection, stream: StreamSpec, seconds: float = inf, tell: Tell | None = None
 ) -> bool:
     """Wait until a playing stream has consumed this client's inserts; return whether it has.
 
@@ -46,15 +46,15 @@ def wait_for_inserted(
         EngineDeadError: the engine dies.
         SourceError: a stream cannot be read.
     """
-    inserted, deadline = link.inserted, time.monotonic() + seconds
-    if stream.id not in inserted or not _plays(link.db, stream.id):
+    inserted, deadline = connection.inserted, time.monotonic() + seconds
+    if stream.id not in inserted or not _plays(connection.db, stream.id):
         return True
-    for progress in link.watch():
+    for progress in connection.watch():
         live = progress.stats.live.get(stream.id)
         if live is not None and live.taken >= inserted[stream.id]:
             del inserted[stream.id]
             return True
-        if time.monotonic() >= deadline or not _plays(link.db, stream.id):
+        if time.monotonic() >= deadline or not _plays(connection.db, stream.id):
             return False
         if tell is not None:
             tell(progress)

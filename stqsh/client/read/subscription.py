@@ -72,11 +72,11 @@ class UpdateReader:
     As a context manager, it protects unread updates from being folded.
     """
 
-    def __init__(self, link: Connection, after: int, keep: Keep | None = None) -> None:
+    def __init__(self, connection: Connection, after: int, keep: Keep | None = None) -> None:
         from stqsh.storage.update_log.reader import UpdateLog
 
-        self._link = link
-        self._log: UpdateLog = UpdateLog(link.db, link.book.key_of)
+        self._link = connection
+        self._log: UpdateLog = UpdateLog(connection.db, connection.book.key_of)
         self._keep = keep
         self._lease: Lease | None = None
         self.after = after
@@ -158,7 +158,7 @@ class Subscription:
 
     query: QueryRow
     options: TailOptions
-    link: Connection = field(repr=False)
+    connection: Connection = field(repr=False)
     temporary: bool = False
     until_idle: bool = False
     on_idle: OnIdle | None = None
@@ -171,10 +171,10 @@ class Subscription:
     _closed: bool = field(default=False, init=False)
 
     def __iter__(self) -> Iterator[Updates | SnapshotMark]:
-        with UpdateReader(self.link, -1, lambda ids: ids == self.query.id) as reader:
-            start = self._begun() if self.temporary else self.link.progress()
+        with UpdateReader(self.connection, -1, lambda ids: ids == self.query.id) as reader:
+            start = self._begun() if self.temporary else self.connection.progress()
             self._look()
-            if self.on_notice is not None and _waits_for_step(self.link, start, self.query):
+            if self.on_notice is not None and _waits_for_step(self.connection, start, self.query):
                 self.on_notice(self.not_begun.format(self.query.name))
             first = self._first_step(start, reader.base().step)
             if self.options.is_from_now or first > 1:
@@ -184,7 +184,7 @@ class Subscription:
             yield from self._live(reader, first)
 
     def _begun(self) -> Progress:
-        return wait_for_begin(self.link, self.query, self.on_idle, lambda: self._closed)
+        return wait_for_begin(self.connection, self.query, self.on_idle, lambda: self._closed)
 
     def _first_step(self, start: Progress, folded: int) -> int:
         """Return the first step whose updates are shown; up to `folded` there are no individual updates."""
@@ -212,7 +212,7 @@ class Subscription:
     def _look(self) -> None:
         """Check the answer's accuracy."""
         if self._watch is None:
-            self._watch = AccuracyWatch(self.link, self.query)
+            self._watch = AccuracyWatch(self.connection, self.query)
         notice = self._watch.look()
         if notice and self.on_notice is not None:
             self.on_notice(f"{self.query.name}: {notice}")
@@ -223,7 +223,7 @@ class Subscription:
             return
         self._closed = True
         if self.temporary:
-            drop_if_live(self.link.db, self.query)
+            drop_if_live(self.connection.db, self.query)
 
     def _snapshot(self, reader: UpdateReader, start: Progress, step: int) -> Iterator[Updates | SnapshotMark]:
         at_us = start.at_us(step)
@@ -236,9 +236,9 @@ class Subscription:
         yield SnapshotMark(self.query, step, at_us, "end")
 
     def _live(self, reader: UpdateReader, first: int) -> Iterator[Updates]:
-        for progress in self.link.watch():
+        for progress in self.connection.watch():
             over = self._is_over(progress)
-            for updates in reader.poll(self.link.progress().batch if over else progress.batch):
+            for updates in reader.poll(self.connection.progress().batch if over else progress.batch):
                 yield from self._show(updates, first)
                 if self._full():  # do not read the rest of a long log
                     return
@@ -252,10 +252,10 @@ class Subscription:
         """Return whether no update of the query can follow the batch of `progress`."""
         if self._closed or self._full():
             return True
-        now = query_now(self.link.db, self.query)
+        now = query_now(self.connection.db, self.query)
         if now.state == "ended" or (now.state == "dropped" and now.seq <= progress.seq):
             return True
-        return self.until_idle and _is_idle(self.link, progress, self.query)
+        return self.until_idle and _is_idle(self.connection, progress, self.query)
 
     def _show(self, updates: Updates, first: int) -> Iterator[Updates]:
         from stqsh.client.read.projection import selected  # pyarrow
@@ -271,39 +271,39 @@ class Subscription:
         return self.options.limit is not None and self._shown >= self.options.limit
 
     def _updates(self, table: pa.Table, *, snapshot: bool) -> Updates:
-        stream = self.link.book.stream(self.query.stream_id)
-        return Updates(table, stream, {self.query.id: self.query}, snapshot, self.link.lookups)
+        stream = self.connection.book.stream(self.query.stream_id)
+        return Updates(table, stream, {self.query.id: self.query}, snapshot, self.connection.lookups)
 
 
 def wait_for_begin(
-    link: Connection,
+    connection: Connection,
     query: QueryRow,
     on_idle: OnIdle | None = None,
     is_closed: Callable[[], bool] = lambda: False,
 ) -> Progress:
     """Wait for the step with which a new query begins, if one is due: the answer is empty before it."""
-    looks = link.watch()
+    looks = connection.watch()
     progress = next(looks)
-    while progress.seq < query.seq and not is_closed() and not _is_idle(link, progress, query):
+    while progress.seq < query.seq and not is_closed() and not _is_idle(connection, progress, query):
         if on_idle is not None:
             on_idle(progress)
         progress = next(looks)
     return progress
 
 
-def _waits_for_step(link: Connection, progress: Progress, query: QueryRow) -> bool:
+def _waits_for_step(connection: Connection, progress: Progress, query: QueryRow) -> bool:
     """Return whether a query begins with the next step but no step is due."""
-    return progress.seq < query.seq and _is_idle(link, progress, query)
+    return progress.seq < query.seq and _is_idle(connection, progress, query)
 
 
-def _is_idle(link: Connection, progress: Progress, query: QueryRow) -> bool:
+def _is_idle(connection: Connection, progress: Progress, query: QueryRow) -> bool:
     """Return whether no step is due: no RUN is open and no stream plays.
 
     An end in the progress may date from before the last PLAY; live streams have a step after that.
     """
-    last = dict(link.db.query(f"SELECT kind, max(seq) FROM log WHERE {PLAYING} GROUP BY kind"))
+    last = dict(connection.db.query(f"SELECT kind, max(seq) FROM log WHERE {PLAYING} GROUP BY kind"))
     run, play, pause = (last.get(kind, 0) for kind in ("run", "play", "pause"))
     has_ended = progress.ended and (
-        progress.seq >= play or not link.book.stream(query.stream_id).spec.is_live
+        progress.seq >= play or not connection.book.stream(query.stream_id).spec.is_live
     )
     return progress.run_done >= run and (has_ended or play <= pause)

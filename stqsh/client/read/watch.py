@@ -48,7 +48,7 @@ class WatchFeed:
     """The outcome of WATCH: `standings` follows these queries without any effect on them."""
 
     queries: tuple[QueryRow, ...]
-    link: Connection = field(repr=False)
+    connection: Connection = field(repr=False)
 
     def standings(self) -> Iterator[tuple[Progress, tuple[AnswerState, ...]]]:
         """Yield the current answers after each batch and every `LOOK_EVERY_S`, without end. Not thread-safe.
@@ -61,14 +61,14 @@ class WatchFeed:
 
         folds, worth = [AnswerFold(query) for query in self.queries], {}
         after, looked = -1, float("-inf")
-        for progress in self.link.watch():
+        for progress in self.connection.watch():
             is_due = time.monotonic() - looked >= LOOK_EVERY_S
             if progress.batch <= after and not is_due:
                 continue
-            rows = [query_now(self.link.db, query) for query in self.queries]
+            rows = [query_now(self.connection.db, query) for query in self.queries]
             if is_due:
-                looked, worth = time.monotonic(), accuracies(self.link, rows)
-            folds = read_on(folds, self.link, after, progress.batch)
+                looked, worth = time.monotonic(), accuracies(self.connection, rows)
+            folds = read_on(folds, self.connection, after, progress.batch)
             after = max(after, progress.batch)
             texts = [worth[query.id].text() for query in rows]
             yield progress, tuple(map(self._standing, folds, rows, texts))
@@ -76,6 +76,6 @@ class WatchFeed:
     def _standing(self, fold: AnswerFold, query: QueryRow, worth: str) -> AnswerState:
         answer = None
         if fold.answer is not None:
-            stream = self.link.book.stream(query.stream_id)
-            answer = Updates(fold.answer, stream, {query.id: query}, True, self.link.lookups)
+            stream = self.connection.book.stream(query.stream_id)
+            answer = Updates(fold.answer, stream, {query.id: query}, True, self.connection.lookups)
         return AnswerState(query, answer, fold.sent, fold.total, "" if worth == "exact" else worth)

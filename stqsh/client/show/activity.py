@@ -31,11 +31,11 @@ class PlayOrders:
     pace: float | None
 
     @staticmethod
-    def of(link: Connection) -> PlayOrders:
+    def of(connection: Connection) -> PlayOrders:
         """Read the play orders from the session's log."""
         last: dict[int, StreamPlayed | StreamPaused] = {}
         pace: str | float | None = None
-        for _, entry in entries_after(link.db, 0, ("play", "pause")):
+        for _, entry in entries_after(connection.db, 0, ("play", "pause")):
             if isinstance(entry, StreamPlayed | StreamPaused):
                 last[entry.id] = entry
             if isinstance(entry, StreamPlayed):
@@ -58,13 +58,13 @@ class PlayOrders:
         return "paused" if stream.id in self.last else "standing still"
 
 
-def activity(link: Connection, progress: Progress) -> str:
+def activity(connection: Connection, progress: Progress) -> str:
     """Describe whether the session advances, such as `playing at 600x; next record in 9 s`."""
-    if _is_running(link, progress):
+    if _is_running(connection, progress):
         return "running"
     if progress.ended:
         return "at their end"
-    orders, streams = PlayOrders.of(link), live_streams(link.db)
+    orders, streams = PlayOrders.of(connection), live_streams(connection.db)
     playing = [stream for stream in streams if orders.plays(stream)]
     if not playing:
         return "standing still"
@@ -74,12 +74,12 @@ def activity(link: Connection, progress: Progress) -> str:
     return "; ".join(filter(None, [at, paused, wait_text(progress)]))
 
 
-def stream_activities(link: Connection, progress: Progress) -> dict[int, str]:
+def stream_activities(connection: Connection, progress: Progress) -> dict[int, str]:
     """Describe each stream, by id: whether it plays and at which pace, or that it has ended."""
-    statuses, orders = stream_statuses(link.db), PlayOrders.of(link)
-    is_running = _is_running(link, progress)
+    statuses, orders = stream_statuses(connection.db), PlayOrders.of(connection)
+    is_running = _is_running(connection, progress)
     found = {}
-    for stream in live_streams(link.db):
+    for stream in live_streams(connection.db):
         if _is_at_end(progress, stream, statuses.get(stream.id)):
             found[stream.id] = "at its end"
         else:
@@ -87,11 +87,11 @@ def stream_activities(link: Connection, progress: Progress) -> dict[int, str]:
     return found
 
 
-def play_text(link: Connection, stream: StreamRow) -> str:
+def play_text(connection: Connection, stream: StreamRow) -> str:
     """Describe the effect of a logged PLAY: `stream taxis plays at 600x`."""
     if stream.spec.is_live:
         return f"stream {stream.name} plays"
-    orders, playback = PlayOrders.of(link), link.progress().stats.playback
+    orders, playback = PlayOrders.of(connection), connection.progress().stats.playback
     text = f"stream {stream.name} plays {orders.pace_text}"
     if playback is None or orders.pace is None or not playback.is_skipped(orders.pace):
         return text
@@ -116,7 +116,7 @@ def _is_at_end(progress: Progress, stream: StreamRow, status: StreamStatus | Non
     return progress.seq >= stream.id and progress.stats.rows.get(stream.id, 0) >= status.rows
 
 
-def _is_running(link: Connection, progress: Progress) -> bool:
+def _is_running(connection: Connection, progress: Progress) -> bool:
     """Return whether a RUN is under way or waits for the engine."""
-    [(last,)] = link.db.query("SELECT coalesce(max(seq), 0) FROM log WHERE kind = 'run'")
+    [(last,)] = connection.db.query("SELECT coalesce(max(seq), 0) FROM log WHERE kind = 'run'")
     return int(last) > progress.run_done

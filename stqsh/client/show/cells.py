@@ -18,22 +18,24 @@ _COLUMNS = ("stream", "slot", "x1", "y1", "x2", "y2", "count", "records since")
 _Found: TypeAlias = tuple[int, CountedCell]
 
 
-def show_cells(link: Connection, snapshots: SnapshotReader, name: str | None) -> Iterator[Rows | Message]:
+def show_cells(
+    connection: Connection, snapshots: SnapshotReader, name: str | None
+) -> Iterator[Rows | Message]:
     """Yield SHOW CELLS: a row for each cell of a slot that has objects, the fullest first.
 
     Args:
-        link: The session.
+        connection: The session.
         snapshots: Reads the slots.
         name: The stream; None for all.
     """
-    for stream in live_streams(link.db):
+    for stream in live_streams(connection.db):
         if name not in (None, stream.name):
             continue
 
         def counted(states: list[SlotState], id_: int = stream.id) -> list[_Found]:
             return [(slot, cell) for slot, state in enumerate(states) for cell in counted_cells(state, id_)]
 
-        found = snapshots.read(counted, link.progress().step)
+        found = snapshots.read(counted, connection.progress().step)
         if found is None:
             yield Message(f"{stream.name}: there are no slots on this machine that count its objects")
             continue

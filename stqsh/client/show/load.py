@@ -34,21 +34,23 @@ _BUCKETS = (1, 2, 3, 4, 8, 16, 32, 63)
 _NOBODY = {"streams": "none is to RETAIN SIGNIFICANT: every object is kept"}
 
 
-def show_load(link: Connection, profile: Profile) -> Iterator[Rows | Message]:
+def show_load(connection: Connection, profile: Profile) -> Iterator[Rows | Message]:
     """Yield SHOW LOAD: budget, orders and accuracy, one item per row; then the load of each slot and of all.
 
     The last outcome is a sentence about what exact answers need, what is allowed, and what that costs.
     """
-    stats = link.progress().stats
-    wished, memory = memory_settings(session_settings(link.db, profile)), stats.memory
+    stats = connection.progress().stats
+    wished, memory = memory_settings(session_settings(connection.db, profile)), stats.memory
     slots = [(slot.slot, list(slot.memory.values())) for slot in stats.slots if slot.memory]
     reported = [one for _, streams in slots for one in streams]
-    queries = _by_query(link, memory or MemoryStats(), reported) if slots else {}
-    items = _ordered(wished, memory) | (_coming(standing_order(link.db), memory) if slots and memory else {})
+    queries = _by_query(connection, memory or MemoryStats(), reported) if slots else {}
+    items = _ordered(wished, memory) | (
+        _coming(standing_order(connection.db), memory) if slots and memory else {}
+    )
     if reported:
         items["histogram"] = _histogram(reported) or "all are locked"
     items |= queries
-    if not any(stream.spec.is_significant for stream in live_streams(link.db)):
+    if not any(stream.spec.is_significant for stream in live_streams(connection.db)):
         items = {**_NOBODY, **items}
     yield Rows("load", ("item", "value"), tuple((name, value) for name, value in items.items()))
     if slots:
@@ -80,23 +82,23 @@ def _coming(standing: SheddingOrder, memory: MemoryStats) -> Items:
     return {"with the next batch": ", ".join(new)} if new else {}
 
 
-def _by_query(link: Connection, memory: MemoryStats, reported: Sequence[StreamMemory]) -> Items:
+def _by_query(connection: Connection, memory: MemoryStats, reported: Sequence[StreamMemory]) -> Items:
     """Return how many active queries over significant streams are locked or approximate, and their accuracy.
 
     If the slots' state cannot be read, use the slots' last reports.
 
     Args:
-        link: the client's connection.
+        connection: the client's connection.
         memory: the memory statistics of the progress.
         reported: the reports of the progress's slots.
     """
-    streams = {stream.id for stream in live_streams(link.db) if stream.spec.is_significant}
-    active = [query for query in live_queries(link.db) if query.state == "active"]
+    streams = {stream.id for stream in live_streams(connection.db) if stream.spec.is_significant}
+    active = [query for query in live_queries(connection.db) if query.state == "active"]
     active = [query for query in active if query.stream_id in streams]
-    found = accuracies(link, active, tallied=True).values()
+    found = accuracies(connection, active, tallied=True).values()
     tallies = [one.tally for one in found if one.tally is not None]
     if active and not tallies:
-        return {"queries": len(active)} | _last_known(link, memory, reported)
+        return {"queries": len(active)} | _last_known(connection, memory, reported)
     values = [one.value for one in found if one.value is not None]
     known = bool(values) and len(values) == len(found)
     return {
@@ -108,21 +110,21 @@ def _by_query(link: Connection, memory: MemoryStats, reported: Sequence[StreamMe
     }
 
 
-def _last_known(link: Connection, memory: MemoryStats, reported: Sequence[StreamMemory]) -> Items:
+def _last_known(connection: Connection, memory: MemoryStats, reported: Sequence[StreamMemory]) -> Items:
     """Return the slots' reports of the last batch; the number of locked queries is a lower bound."""
     return {
         "locked": max(one.locked for one in reported),
         "approximate": memory.approximate,
         "least accuracy": rounded(memory.least),
-        "as of": f"step {link.progress().step}: {_unseen(link)}",
+        "as of": f"step {connection.progress().step}: {_unseen(connection)}",
     }
 
 
-def _unseen(link: Connection) -> str:
+def _unseen(connection: Connection) -> str:
     """Return why the slots' own figures are missing."""
-    engine = read_engine(link.home)
+    engine = read_engine(connection.home)
     state = "has not started" if engine is None else f"is {engine.state}" if is_alive(engine) else "has ended"
-    if state == "is ready" and link.progress().step == 0:
+    if state == "is ready" and connection.progress().step == 0:
         return "nothing has come yet"
     return f"the slots cannot be looked at, the engine {state}"
 
@@ -149,25 +151,25 @@ def histogram_text(counts: Sequence[int]) -> str:
     return ", ".join(shown)
 
 
-def show_cache(link: Connection, profile: Profile) -> Iterator[Rows | Message]:
+def show_cache(connection: Connection, profile: Profile) -> Iterator[Rows | Message]:
     """Yield SHOW CACHE: the objects kept in and around each query's region on significant streams, and notes.
 
     The last outcome is a sentence about all of them.
     """
     del profile
-    streams = {stream.id: stream for stream in live_streams(link.db) if stream.spec.is_significant}
+    streams = {stream.id: stream for stream in live_streams(connection.db) if stream.spec.is_significant}
     queries = [
         query
-        for query in live_queries(link.db)
+        for query in live_queries(connection.db)
         if query.stream_id in streams and query.spec.region != EVERYWHERE
     ]
-    found = accuracies(link, queries, tallied=True) if queries else {}
+    found = accuracies(connection, queries, tallied=True) if queries else {}
     units = {stream.id: 1.0 if stream.spec.planar else _KM2 for stream in streams.values()}
     rows = tuple(_cache_row(query, found[query.id], units[query.stream_id]) for query in queries)
     yield Rows("cache", CACHE_COLUMNS, rows)
     notes = tuple((query.name, BY_SLOTS) for query in queries if found[query.id].by_slots)
     if queries and all(found[query.id].tally is None for query in queries):
-        notes = (("all", _unseen(link)), *notes)
+        notes = (("all", _unseen(connection)), *notes)
     if notes:
         yield Rows("notes", ("query", "note"), notes)
     tallies = [one.tally for one in found.values() if one.tally is not None]

@@ -27,7 +27,7 @@ _DRIFT_S = 1.0
 """The maximum difference between the times of files and the order in which they were written."""
 
 
-def update_rates(link: Connection, now_us: int | None = None) -> dict[int, float]:
+def update_rates(connection: Connection, now_us: int | None = None) -> dict[int, float]:
     """Return each query's updates per second over the last `RECENT_S` by wall clock, from the update log.
 
     Queries that sent nothing are left out. A query's first answer and the removals of a DROP count too.
@@ -35,9 +35,9 @@ def update_rates(link: Connection, now_us: int | None = None) -> dict[int, float
     later_s = (now_us or wall_clock_us()) / 1e6
     since_s = later_s - RECENT_S
     counted: Counter[int] = Counter()
-    newest = link.progress().batch
+    newest = connection.progress().batch
     for batch in range(newest, max(-1, newest - _MOST_BATCHES), -1):
-        file = link.home.updates / f"{batch:012d}.arrow"
+        file = connection.home.updates / f"{batch:012d}.arrow"
         try:
             written_s = file.stat().st_mtime
             if not since_s <= written_s <= later_s + _DRIFT_S:
@@ -63,13 +63,13 @@ def _updates_in(file: Path) -> Counter[int]:
     return counted
 
 
-def work_shares(link: Connection) -> dict[int, float]:
+def work_shares(connection: Connection) -> dict[int, float]:
     """Return each query's share of all candidates tested so far, 0 to 1, from the slots' published state.
 
     EXPLAIN ANALYZE shows the same for one query. Empty if the state is not on this host or the slots are
     busy.
     """
-    tested = SlotStates(link).read(_tested, lambda: PATIENCE_S) or Counter[int]()
+    tested = SlotStates(connection).read(_tested, lambda: PATIENCE_S) or Counter[int]()
     everything = sum(tested.values())
     return {query: count / everything for query, count in tested.items()} if everything else {}
 

@@ -32,18 +32,23 @@ _COLUMNS = (
 _SLOT_COLUMNS = ("stream", "slot", "leaves", "cells", "recent records", "queries", "share of load")
 
 
-def show_routing(link: Connection, profile: Profile) -> Iterator[Rows]:
+def show_routing(connection: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW ROUTING: a row for each stream, then one for each slot of streams routed by space."""
     del profile
-    tables = [(stream, current_table(link.home, link.db, stream)) for stream in live_streams(link.db)]
+    tables = [
+        (stream, current_table(connection.home, connection.db, stream))
+        for stream in live_streams(connection.db)
+    ]
     inputs = {}
     for stream, table in tables:
         if table is not None and not stream.spec.is_significant:
             with suppress(NotPublishedError):  # live streams have none while the engine does not run
                 by_texts = table.texts is not None
-                inputs[stream.id] = recent_input(link.home, link.db, stream.spec, with_texts=by_texts)
+                inputs[stream.id] = recent_input(
+                    connection.home, connection.db, stream.spec, with_texts=by_texts
+                )
     yield Rows(
-        "routing", _COLUMNS, tuple(_stream_row(link, stream, table, inputs) for stream, table in tables)
+        "routing", _COLUMNS, tuple(_stream_row(connection, stream, table, inputs) for stream, table in tables)
     )
     slots = [
         row
@@ -53,19 +58,19 @@ def show_routing(link: Connection, profile: Profile) -> Iterator[Rows]:
     ]
     if slots:
         yield Rows("slots by stream", _SLOT_COLUMNS, tuple(slots))
-    if error := get_meta(link.db, BALANCE_ERROR):
+    if error := get_meta(connection.db, BALANCE_ERROR):
         yield Rows("balance", ("item", "value"), (("failed", error),))
 
 
 def _stream_row(
-    link: Connection, stream: StreamRow, table: RoutingTable | None, inputs: dict[int, RecentInput]
+    connection: Connection, stream: StreamRow, table: RoutingTable | None, inputs: dict[int, RecentInput]
 ) -> tuple[Any, ...]:
     if table is None:
         return (stream.name, *[None] * 12, "being read", None)
-    routes = stream_routes(link.db, stream.id)
+    routes = stream_routes(connection.db, stream.id)
     last = routes[-1] if routes else None
-    progress = link.progress()
-    taken = 1 if last is None else step_taken(link.db, last.seq)
+    progress = connection.progress()
+    taken = 1 if last is None else step_taken(connection.db, last.seq)
     is_moving = taken is None and (progress.stats.running or progress.stats.playing)
     since = progress.step + 1 if taken is None else taken
     ratio = copies = costs = None

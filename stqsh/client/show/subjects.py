@@ -76,49 +76,52 @@ def engine_state(engine: EngineInfo | None) -> str:
     return "stopped" if engine.state == "stopping" else "dead"
 
 
-def show_status(link: Connection, profile: Profile) -> Iterator[Rows]:
+def show_status(connection: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW STATUS: the session, its engine, the clock and the load, one item per row."""
-    progress, engine = link.progress(), read_engine(link.home)
+    progress, engine = connection.progress(), read_engine(connection.home)
     alive = is_alive(engine)
     items: list[tuple[str, Any]] = [
-        ("session", link.home.name + (" (temporary)" if link.home.temporary else "")),
-        ("home", str(link.home.path)),
+        ("session", connection.home.name + (" (temporary)" if connection.home.temporary else "")),
+        ("home", str(connection.home.path)),
         ("engine", engine_state(engine)),
         ("pid", engine.pid if engine and alive else None),
         ("restarts", (engine.restarted or None) if engine and alive else None),
-        ("slots rebuilt", _rebuilt(link)),
+        ("slots rebuilt", _rebuilt(connection)),
         ("step", progress.step),
         ("clock", format_instant(progress.at_us())),
-        ("streams", activity(link, progress)),
-        ("answers", summary(link).text()),
-        ("approximate TOPK", _approximate(link)),
-        ("groups", _many_groups(link, profile)),
-        ("shedding", shedding_text(progress.stats.memory) or _at_rest(link, profile)),
+        ("streams", activity(connection, progress)),
+        ("answers", summary(connection).text()),
+        ("approximate TOPK", _approximate(connection)),
+        ("groups", _many_groups(connection, profile)),
+        ("shedding", shedding_text(progress.stats.memory) or _at_rest(connection, profile)),
         *_load(progress.stats),
-        ("dead letters", sum(dead_count(row, stream_statuses(link.db)) for row, _ in letter_folders(link))),
-        ("duplicates", sum(status.duplicates for status in _statuses(link))),
+        (
+            "dead letters",
+            sum(dead_count(row, stream_statuses(connection.db)) for row, _ in letter_folders(connection)),
+        ),
+        ("duplicates", sum(status.duplicates for status in _statuses(connection))),
         ("settings", profile.name),
     ]
     yield Rows("status", ("item", "value"), tuple(item for item in items if item[1] is not None))
 
 
-def _rebuilt(link: Connection) -> str | None:
+def _rebuilt(connection: Connection) -> str | None:
     """Return how often slots were rebuilt because of damaged files; None if never."""
-    known = rebuilt_slots(link.db)
+    known = rebuilt_slots(connection.db)
     return f"{counted(known.times, 'time')}, last: {known.why}" if known.times else None
 
 
-def _approximate(link: Connection) -> str | None:
+def _approximate(connection: Connection) -> str | None:
     """Return the queries with approximate TOPK; None if there are none."""
-    names = approximate_topk(link.db)
+    names = approximate_topk(connection.db)
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more if names else None
 
 
-def _many_groups(link: Connection, profile: Profile) -> str | None:
+def _many_groups(connection: Connection, profile: Profile) -> str | None:
     """Return the aggregate queries with very many groups, and the remedy; None if there are none."""
-    above = session_settings(link.db, profile).number("groups.above")
-    crowded = [query for query in large_queries(link.db, above) if query.spec.aggregates is not None]
+    above = session_settings(connection.db, profile).number("groups.above")
+    crowded = [query for query in large_queries(connection.db, above) if query.spec.aggregates is not None]
     if not crowded:
         return None
     first, more = crowded[0], len(crowded) - 1
@@ -130,24 +133,24 @@ def _many_groups(link: Connection, profile: Profile) -> str | None:
     )
 
 
-def _at_rest(link: Connection, profile: Profile) -> str:
+def _at_rest(connection: Connection, profile: Profile) -> str:
     """Describe the load-shedding setting while nothing is shed."""
-    mode = session_settings(link.db, profile).text("shedding")
+    mode = session_settings(connection.db, profile).text("shedding")
     return mode if mode == "off" else f"{mode}, nothing dropped"
 
 
-def show_streams(link: Connection, profile: Profile) -> Iterator[Rows]:
+def show_streams(connection: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW STREAMS: each stream with its source, how far it has been read, and whether it plays."""
     del profile
-    progress = link.progress()
-    clocks = stream_activities(link, progress)
-    statuses, live = stream_statuses(link.db), progress.stats.live
-    engine = read_engine(link.home)
+    progress = connection.progress()
+    clocks = stream_activities(connection, progress)
+    statuses, live = stream_statuses(connection.db), progress.stats.live
+    engine = read_engine(connection.home)
     waits = engine.message if engine is not None and engine.state == "ready" else ""
     rows = []
-    for stream in live_streams(link.db):
+    for stream in live_streams(connection.db):
         status = statuses.get(stream.id, StreamStatus(stream.id))
-        bound = count_queries(link.db, stream.id)
+        bound = count_queries(connection.db, stream.id)
         state = status.state if status.state != "reading" else f"reading {status.progress:.0%}"
         source, kind = source_text(stream), stream.spec.kind
         message = (stream.spec.is_live and waits) or _live_message(live.get(stream.id)) or status.message
@@ -177,13 +180,17 @@ def _lag(part: str, count: int) -> str:
     return f"{count:,} {part}"
 
 
-def show_queries(link: Connection, profile: Profile, pattern: str = "%") -> Iterator[Rows]:
+def show_queries(connection: Connection, profile: Profile, pattern: str = "%") -> Iterator[Rows]:
     """Yield SHOW QUERIES: age, answer, updates and share of work of each query (the last of very many)."""
     del profile
     names = glob_of(pattern)
-    now, queries, count = link.db.clock(), live_queries(link.db, MOST_SHOWN, names), count_queries(link.db)
-    rates, shares = _costs(link) if queries else ({}, {})
-    accurate = accuracies(link, queries)
+    now, queries, count = (
+        connection.db.clock(),
+        live_queries(connection.db, MOST_SHOWN, names),
+        count_queries(connection.db),
+    )
+    rates, shares = _costs(connection) if queries else ({}, {})
+    accurate = accuracies(connection, queries)
     rows = tuple(
         (
             *(q.name, q.spec.kind, q.spec.stream, q.state, format_age(now - q.since_us), q.size),
@@ -201,24 +208,24 @@ def show_queries(link: Connection, profile: Profile, pattern: str = "%") -> Iter
     yield Rows(title, ("name", "kind", "stream", "state", "age", *figures), rows)
 
 
-def _costs(link: Connection) -> tuple[dict[int, float], dict[int, float]]:
+def _costs(connection: Connection) -> tuple[dict[int, float], dict[int, float]]:
     from stqsh.client.show.query_costs import update_rates, work_shares  # numpy and pyarrow
 
-    return update_rates(link), work_shares(link)
+    return update_rates(connection), work_shares(connection)
 
 
 def _percent(share: float | None) -> str | None:
     return None if share is None else f"{100 * share:.3g} %"
 
 
-def show_tables(link: Connection, profile: Profile) -> Iterator[Rows]:
+def show_tables(connection: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW TABLES: each table with its key, its source and how far it has been read."""
     del profile
-    statuses = stream_statuses(link.db)
+    statuses = stream_statuses(connection.db)
     rows = []
-    for table in live_tables(link.db):
+    for table in live_tables(connection.db):
         status = statuses.get(table.id, StreamStatus(table.id))
-        bound = len(queries_over_table(link.db, table.id))
+        bound = len(queries_over_table(connection.db, table.id))
         source = source_text(table)
         rows.append(
             (
@@ -236,7 +243,7 @@ def show_tables(link: Connection, profile: Profile) -> Iterator[Rows]:
     yield Rows("tables", columns, tuple(rows))
 
 
-def show_regions(link: Connection, profile: Profile) -> Iterator[Rows]:
+def show_regions(connection: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW REGIONS: each region and set of regions, with its members and the queries that use it."""
     del profile
     rows = tuple(
@@ -244,25 +251,25 @@ def show_regions(link: Connection, profile: Profile) -> Iterator[Rows]:
             area.name,
             area.word,
             max(1, len(area.spec.members)),
-            len(queries_over_area(link.db, area.id)),
+            len(queries_over_area(connection.db, area.id)),
             source_text(area),
         )
-        for area in live_areas(link.db)
+        for area in live_areas(connection.db)
     )
     yield Rows("regions", ("name", "kind", "members", "queries", "source"), rows)
 
 
-def show_text_views(link: Connection, profile: Profile) -> Iterator[Rows]:
+def show_text_views(connection: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW VIEWS: each view and its SELECT."""
     del profile
-    rows = tuple((view.name, view.text) for view in known_views(link.db).values())
+    rows = tuple((view.name, view.text) for view in known_views(connection.db).values())
     yield Rows("views", ("name", "select"), rows)
 
 
-def show_functions(link: Connection, profile: Profile) -> Iterator[Rows]:
+def show_functions(connection: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW FUNCTIONS: the functions of the session and of packages, and their origin."""
     del profile
-    own = known_functions(link.db)
+    own = known_functions(connection.db)
     rows: list[tuple[str | None, ...]]
     added = {name.upper(): name for name in extension_names(FUNCTIONS) if name.upper() not in own}
     rows = [
@@ -285,7 +292,7 @@ def _parameters(spec: FunctionSpec) -> str | None:
     return ", ".join(f"{name} {kind}".rstrip() for name, kind in spec.parameters)
 
 
-def show_slots(link: Connection, profile: Profile) -> Iterator[Rows]:
+def show_slots(connection: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW SLOTS: the load of each slot in the last batch that had records."""
     del profile
     rows = tuple(
@@ -293,27 +300,27 @@ def show_slots(link: Connection, profile: Profile) -> Iterator[Rows]:
             *(getattr(slot, name) for name in _SLOT_COLUMNS),
             *(_milliseconds(getattr(slot, name)) for name in _SLOT_TIMES),
         )
-        for slot in link.progress().stats.slots
+        for slot in connection.progress().stats.slots
     )
     yield Rows("slots", (*_SLOT_COLUMNS, "decode ms", "kernel ms", "state ms"), rows)
 
 
-def show_routing(link: Connection, profile: Profile) -> Iterator[Rows]:
+def show_routing(connection: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW ROUTING: the distribution of each stream over the slots."""
     from stqsh.client.show import routing  # numpy: only when needed
 
-    yield from routing.show_routing(link, profile)
+    yield from routing.show_routing(connection, profile)
 
 
 LetterRow: TypeAlias = StreamRow | TableRow | QueryStreamRow
 
 
-def letter_folders(link: Connection) -> list[tuple[LetterRow, Path]]:
+def letter_folders(connection: Connection) -> list[tuple[LetterRow, Path]]:
     """Return all streams, tables and query streams with the folders of their dead letters."""
     made: list[tuple[LetterRow, Path]] = []
-    made += ((stream, link.home.stream(stream.id)) for stream in live_streams(link.db))
-    made += ((table, link.home.table(table.id)) for table in live_tables(link.db))
-    made += ((stream, link.home.stream(stream.id)) for stream in live_query_streams(link.db))
+    made += ((stream, connection.home.stream(stream.id)) for stream in live_streams(connection.db))
+    made += ((table, connection.home.table(table.id)) for table in live_tables(connection.db))
+    made += ((stream, connection.home.stream(stream.id)) for stream in live_query_streams(connection.db))
     return made
 
 
@@ -327,40 +334,41 @@ def dead_count(row: LetterRow, statuses: Mapping[int, StreamStatus]) -> int:
 _QUERY_STREAM_COLUMNS = ("name", "stream", "source", "queries", "rows", "dead letters", "state")
 
 
-def show_query_streams(link: Connection, profile: Profile) -> Iterator[Rows]:
+def show_query_streams(connection: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW QUERY STREAMS: each with the queries that it has registered, and the rows it has read."""
     del profile
-    rows = tuple(query_stream_values(link, stream) for stream in live_query_streams(link.db))
+    rows = tuple(query_stream_values(connection, stream) for stream in live_query_streams(connection.db))
     yield Rows("query streams", _QUERY_STREAM_COLUMNS, rows)
 
 
-def query_stream_values(link: Connection, stream: QueryStreamRow) -> tuple[Any, ...]:
+def query_stream_values(connection: Connection, stream: QueryStreamRow) -> tuple[Any, ...]:
     """Return a query stream as a row of SHOW QUERY STREAMS."""
     from stqsh.sources.live.line_spool import SPOOL  # pyarrow: only when needed
     from stqsh.sources.live.protocol import read_problem
 
-    over = stream_by_id(link.db, stream.spec.stream_id).name
-    problem = read_problem(link.home.stream(stream.id) / SPOOL)
+    over = stream_by_id(connection.db, stream.spec.stream_id).name
+    folder = connection.home.stream(stream.id)
+    problem = read_problem(folder) or read_problem(folder / SPOOL)
     source = source_text(StreamRow(stream.id, stream.name, stream.spec.rows))
-    count = count_streamed(link.db, stream.id)
+    count = count_streamed(connection.db, stream.id)
     return (stream.name, over, source, count, stream.rows, stream.dead, problem or "ready")
 
 
-def describe_query_stream(link: Connection, stream: QueryStreamRow) -> Iterator[Rows]:
+def describe_query_stream(connection: Connection, stream: QueryStreamRow) -> Iterator[Rows]:
     """Yield the columns of a query stream's rows, then its values of SHOW QUERY STREAMS and its SELECT."""
     key = stream.spec.rows.key
     parts = {key: "name of the query", DROP_COLUMN: "whether the row drops its query"}
     columns = tuple((name, kind, parts.get(name)) for name, kind in stream.spec.rows.columns)
     yield Rows(f"queries {stream.name}", ("column", "type", "part"), columns)
-    [(text,)] = link.db.query("SELECT text FROM log WHERE seq = ?", stream.id)
-    values = zip(_QUERY_STREAM_COLUMNS, query_stream_values(link, stream), strict=True)
+    [(text,)] = connection.db.query("SELECT text FROM log WHERE seq = ?", stream.id)
+    values = zip(_QUERY_STREAM_COLUMNS, query_stream_values(connection, stream), strict=True)
     yield Rows(f"queries {stream.name}", ("item", "value"), (*values, ("statement", text)))
 
 
-def show_dead_letters(link: Connection, profile: Profile) -> Iterator[Rows]:
+def show_dead_letters(connection: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW DEAD LETTERS: how many records of streams and tables could not be read, and the last."""
     del profile
-    statuses, made = stream_statuses(link.db), letter_folders(link)
+    statuses, made = stream_statuses(connection.db), letter_folders(connection)
     counts = tuple((row.name, dead_count(row, statuses)) for row, _ in made)
     yield Rows("dead letters by stream", ("stream", "count"), counts)
     letters = tuple(letter for row, folder in made for letter in _dead_letters(row.name, folder))
@@ -368,9 +376,9 @@ def show_dead_letters(link: Connection, profile: Profile) -> Iterator[Rows]:
         yield Rows("dead letters", ("stream", "file", "line", "reason", "text"), letters)
 
 
-def show_settings(link: Connection, profile: Profile) -> Iterator[Rows]:
+def show_settings(connection: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW SETTINGS: every setting, its value, its origin, and its meaning."""
-    settings = session_settings(link.db, profile)
+    settings = session_settings(connection.db, profile)
     meanings = {key.name: key.help for key in KEYS}
     rows = tuple(
         (
@@ -411,12 +419,12 @@ SUBJECTS: dict[str, Subject] = {
 """The implemented subjects of SHOW, in upper case."""
 
 
-def shown_like(link: Connection, profile: Profile, what: str, pattern: str) -> Iterator[Rows | Message]:
+def shown_like(connection: Connection, profile: Profile, what: str, pattern: str) -> Iterator[Rows | Message]:
     """Yield the rows of SHOW for the names that match a LIKE pattern."""
     if what == "QUERIES":
-        yield from show_queries(link, profile, pattern)
+        yield from show_queries(connection, profile, pattern)
         return
-    for rows in SUBJECTS[what](link, profile):
+    for rows in SUBJECTS[what](connection, profile):
         if isinstance(rows, Rows):
             yield replace(rows, rows=tuple(row for row in rows.rows if is_like(row[0], pattern)))
 
@@ -474,9 +482,11 @@ def _milliseconds(us: float | None) -> float | None:
     return None if us is None else round(us / 1000, 1)
 
 
-def _statuses(link: Connection) -> list[StreamStatus]:
-    known = stream_statuses(link.db)
-    ids = [stream.id for stream in live_streams(link.db)] + [table.id for table in live_tables(link.db)]
+def _statuses(connection: Connection) -> list[StreamStatus]:
+    known = stream_statuses(connection.db)
+    ids = [stream.id for stream in live_streams(connection.db)] + [
+        table.id for table in live_tables(connection.db)
+    ]
     return [known[id_] for id_ in ids if id_ in known]
 
 

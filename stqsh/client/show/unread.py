@@ -19,11 +19,11 @@ class UnreadRecords:
     """Counts the dead letters of a session's streams and tables from now on.
 
     Args:
-        link: to the session.
+        connection: to the session.
     """
 
-    def __init__(self, link: Connection) -> None:
-        self._link = link
+    def __init__(self, connection: Connection) -> None:
+        self._link = connection
         self._before = self._counts()
 
     def text(self) -> str:
@@ -39,10 +39,10 @@ class UnreadRecords:
         return {id_: status.dead for id_, status in stream_statuses(self._link.db).items()}
 
 
-def much_unread(link: Connection) -> str:
+def much_unread(connection: Connection) -> str:
     """Return a sentence about streams with more than a tenth of their records unreadable, else ""."""
-    statuses, parts = stream_statuses(link.db), []
-    for row, folder in letter_folders(link):
+    statuses, parts = stream_statuses(connection.db), []
+    for row, folder in letter_folders(connection):
         status = statuses.get(row.id)
         if status is None or status.dead <= MUCH * (status.dead + status.rows):
             continue

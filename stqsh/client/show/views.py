@@ -12,8 +12,8 @@ from stqsh.storage.catalogue import live_streams
 from stqsh.storage.control_log import ControlDb
 
 if TYPE_CHECKING:
-    from stqsh.core.views.event_views import EventViews
-    from stqsh.core.views.views import View
+    from stqsh.core.snapshots.cache.event_views import EventViews
+    from stqsh.core.snapshots.cache.views import View
     from stqsh.spec.aggregate import Measure
 
 MARGIN_COLUMNS = ("stream", "slot", "margins", "events", "bytes", "hits", "spared", "most spared by")
@@ -82,7 +82,7 @@ def _word_rows(views: EventViews) -> Iterator[tuple[Any, ...]]:
 
 def _margin_row(views: EventViews) -> tuple[Any, ...]:
     """Return the number, size and saved work of the margins, and the place of the most useful one."""
-    from stqsh.core.views.margins import PARTS, margin_area
+    from stqsh.core.snapshots.cache.margins import PARTS, margin_area
 
     margins = views.margins
     best = int(margins.spared.argmax())

@@ -29,7 +29,7 @@ class StatementContext:
         subscribed: the ids of the queries that are dropped when this client closes.
     """
 
-    link: Connection
+    connection: Connection
     profile: Profile
     autoplay: bool
     snapshots: SnapshotReader
@@ -41,7 +41,7 @@ class StatementContext:
     @property
     def view(self) -> SessionCatalogue:
         """The catalogue for binding."""
-        return SessionCatalogue(self.link.db, self.profile)
+        return SessionCatalogue(self.connection.db, self.profile)
 
     def knows(self, name: str) -> bool:
         """Return whether a live stream, table, region, query, sink or alert has this name."""
@@ -49,23 +49,23 @@ class StatementContext:
 
     def register_own(self, text: str, spec: QuerySpec) -> QueryRow:
         """Register a query that is dropped when this client closes: that of a SUBSCRIBE or a FOLLOW."""
-        query = register(self.link.db, Registered(text, spec, identity()))
+        query = register(self.connection.db, Registered(text, spec, identity()))
         self.subscribed.add(query.id)
-        self.link.wake()
+        self.connection.wake()
         return query
 
     def play(self, stream: StreamRow, text: str, pace: float | str | None = None) -> None:
         """Play a stream at the given pace, or else its own, or else that of event time."""
         chosen = stream.spec.pace if pace is None else pace
-        append(self.link.db, StreamPlayed(stream.id, stream.name, chosen), text)
-        self.link.wake()
+        append(self.connection.db, StreamPlayed(stream.id, stream.name, chosen), text)
+        self.connection.wake()
 
     def is_endless(self, stream: StreamRow) -> bool:
         """Return whether a stream never ends by itself.
 
         That is so if the engine reports it, or if its generator has no duration.
         """
-        status = stream_statuses(self.link.db).get(stream.id)
+        status = stream_statuses(self.connection.db).get(stream.id)
         if status is not None and status.state in ("ready", "endless"):
             return status.state == "endless"
         is_stdin = isinstance(stream.spec.source, StdinSourceSpec)

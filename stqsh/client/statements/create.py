@@ -58,7 +58,7 @@ def create_stream(context: StatementContext, statement: statements.CreateStream)
     bound, statement = _bound(context, statement)
     if isinstance(statement.source, HttpSource):
         with locating(statement.piece):
-            check_port(context.link.db, statement.source)
+            check_port(context.connection.db, statement.source)
     facts = _facts(bound.spec)
     if facts is not None and facts.repeats > MUCH and _guesses_event_key(statement, bound.spec):
         was = bound.spec.key
@@ -67,14 +67,14 @@ def create_stream(context: StatementContext, statement: statements.CreateStream)
     notes = (*bound.notes, *begins, *_told(facts, bound.spec), *_at_another_time(context, facts))
     stream = _entered(context, f"{to_sql(statement)};", bound.spec)
     if facts is not None:
-        context.link.facts[stream.id] = facts
+        context.connection.facts[stream.id] = facts
     if isinstance(stream.spec.source, StdinSourceSpec):
         from stqsh.sources.live.line_spool import SPOOL
 
-        pump_stdin(context.link.home.stream(stream.id) / SPOOL)
+        pump_stdin(context.connection.home.stream(stream.id) / SPOOL)
     if isinstance(stream.spec.source, HttpSourceSpec):
-        notes = (*notes, *posting_notes(context.link.home.stream(stream.id), stream.spec.source))
-    context.link.wake()
+        notes = (*notes, *posting_notes(context.connection.home.stream(stream.id), stream.spec.source))
+    context.connection.wake()
     yield Message("\n".join([f"stream {stream.name} created", *notes]))
     if context.autoplay:
         context.play(stream, "")
@@ -131,10 +131,10 @@ def _begun_at_clock(
 
 def _clock_us(context: StatementContext) -> int | None:
     """Return the time of the next step; before any step, that of the first records; None without any."""
-    progress = context.link.progress()
+    progress = context.connection.progress()
     if (now := progress.at_us(progress.step + 1)) is not None:
         return now
-    streams = live_streams(context.link.db)
+    streams = live_streams(context.connection.db)
     known = [facts for stream in streams if (facts := _facts(stream.spec)) is not None]
     times = [facts.first_us for facts in known if facts.first_us is not None]
     return min(times) // streams[0].spec.tick_us * streams[0].spec.tick_us if times else None
@@ -146,14 +146,14 @@ def create_table(context: StatementContext, statement: statements.CreateTable) -
         yield there_already(context, statement)
         return
     bound, statement = _bound(context, statement)
-    table = catalogue_writer.create_table(context.link.db, f"{to_sql(statement)};", bound.spec)
-    context.link.wake()
+    table = catalogue_writer.create_table(context.connection.db, f"{to_sql(statement)};", bound.spec)
+    context.connection.wake()
     yield Message("\n".join([f"table {table.name} created", *bound.notes]))
 
 
 def _entered(context: StatementContext, text: str, spec: StreamSpec) -> StreamRow:
     """Add a stream to the catalogue; if it keeps only significant objects, append its shedding order."""
-    db = context.link.db
+    db = context.connection.db
     with db.transaction():
         first = not shedding_orders.has_significant_streams(db)
         stream = catalogue_writer.create_stream(db, text, spec)
@@ -295,7 +295,7 @@ def _told(facts: SourceFacts | None, spec: StreamSpec) -> tuple[str, ...]:
 
 def _at_another_time(context: StatementContext, facts: SourceFacts | None) -> Iterator[str]:
     """Yield remarks on a stream whose records are far from the time of the session's clock."""
-    progress = context.link.progress()
+    progress = context.connection.progress()
     now = progress.at_us(progress.step)
     first = None if facts is None else facts.first_us
     if now is None or first is None or now - _RECENT_US <= first <= now + _SOON_US:
@@ -311,7 +311,7 @@ def _at_another_time(context: StatementContext, facts: SourceFacts | None) -> It
 
 def _check_clock(context: StatementContext, statement: statements.CreateStream) -> None:
     """Raise `BindError` for a live stream among replayed ones, or the other way round."""
-    first = first_stream(context.link.db)
+    first = first_stream(context.connection.db)
     is_live = isinstance(statement.source, LIVE_SOURCES)
     if first is None or first.spec.is_live == is_live:
         return
@@ -348,10 +348,10 @@ def _with_session_tick(
 
 def _session_tick_us(context: StatementContext) -> int | None:
     """Return the TICK that the first stream fixed, even if that stream was dropped; None before the first."""
-    running = context.link.progress().tick_us
+    running = context.connection.progress().tick_us
     if running is not None:
         return running
-    return next((stream.spec.tick_us for stream in live_streams(context.link.db)), None)
+    return next((stream.spec.tick_us for stream in live_streams(context.connection.db)), None)
 
 
 def proposed(

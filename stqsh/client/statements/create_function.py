@@ -54,7 +54,7 @@ def create_function(context: StatementContext, statement: CreateFunction) -> Ite
             raise
         except StqshError as error:
             raise BindError(error.message, statement.code.span, hint=error.hint) from error
-    add_function(context.link.db, spec)
+    add_function(context.connection.db, spec)
     named = ", ".join(name for name, _ in bound.spec.parameters)
     yield Message(f"function {spec.name}({named}) created: it returns {spec.returns}")
 

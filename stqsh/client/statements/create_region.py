@@ -65,9 +65,9 @@ def _entered(
 ) -> Message:
     spec = msgspec.structs.replace(spec, beyond=regions.beyond)
     area = catalogue_writer.create_area(
-        context.link.db, f"{to_sql(statement)};", spec, pack(regions.geometry)
+        context.connection.db, f"{to_sql(statement)};", spec, pack(regions.geometry)
     )
-    context.link.wake()
+    context.connection.wake()
     count = f" of {len(regions.members)}" if area.spec.set else ""
     return Message("\n".join([f"{area.word} {area.name}{count} created", *regions.notes]))
 
@@ -79,7 +79,7 @@ def _regions_of(context: StatementContext, region: Region) -> RegionSet:
     if isinstance(region, RectangleSpec):
         return region_of_rectangle(*region.box)
     if isinstance(region, NamedRegionSpec):
-        return region_of_member(unpack(area_geometry(context.link.db, region.area)), region.member)
+        return region_of_member(unpack(area_geometry(context.connection.db, region.area)), region.member)
     if isinstance(region, CircleSpec):
         return no_polygons()
     raise StqshError("a region is a circle, a polygon, a rectangle, or an existing region")

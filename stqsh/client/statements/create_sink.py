@@ -35,8 +35,8 @@ def create_sink(context: StatementContext, statement: statements.CreateSink) -> 
     with locating(statement.piece):
         if isinstance(spec.target, FileTargetSpec):
             _make_folder(spec, spec.target, statement)
-    sink = enter_sink(context.link.db, f"{to_sql(statement)};", spec)
-    context.link.wake()
+    sink = enter_sink(context.connection.db, f"{to_sql(statement)};", spec)
+    context.connection.wake()
     yield Message(f"sink {sink.name} created: {sink.spec.place}")
 
 
@@ -63,8 +63,8 @@ def create_alert(context: StatementContext, statement: statements.CreateAlert) -
     if isinstance(spec.target.action, RunActionSpec):
         run = msgspec.structs.replace(spec.target.action, folder=str(Path.cwd()))
         spec = msgspec.structs.replace(spec, target=msgspec.structs.replace(spec.target, action=run))
-    alert = enter_sink(context.link.db, f"{to_sql(statement)};", spec)
-    context.link.wake()
+    alert = enter_sink(context.connection.db, f"{to_sql(statement)};", spec)
+    context.connection.wake()
     yield Message(f"alert {alert.name} created: {alert.spec.place}")
 
 

@@ -52,7 +52,7 @@ _ROWS = 1000
 _ALTERED = f"SELECT DISTINCT json_extract(spec, '$.id') FROM log WHERE {PASSING} AND kind = 'alter_query'"
 
 
-def describe_stream(link: Connection, stream: StreamRow) -> Iterator[Rows]:
+def describe_stream(connection: Connection, stream: StreamRow) -> Iterator[Rows]:
     """Yield a stream's columns with their roles, then its clauses and how far it has been read."""
     spec = stream.spec
     parts = {getattr(spec, part): part for part in ("text", "time", "y", "x", "key")}
@@ -62,7 +62,7 @@ def describe_stream(link: Connection, stream: StreamRow) -> Iterator[Rows]:
         for name, kind in spec.columns
     )
     yield Rows(f"{spec.kind} stream {stream.name}", ("column", "type", "part"), columns)
-    status = stream_statuses(link.db).get(stream.id, StreamStatus(stream.id))
+    status = stream_statuses(connection.db).get(stream.id, StreamStatus(stream.id))
     speed, bounds, event = spec.max_speed, spec.bounds, spec.is_event
     items: list[tuple[str, Any]] = [
         ("source", source_text(stream)),
@@ -78,7 +78,7 @@ def describe_stream(link: Connection, stream: StreamRow) -> Iterator[Rows]:
         ("state", f"{status.state}: {status.message}" if status.message else status.state),
         ("rows", status.rows),
         ("dead letters", status.dead),
-        *_facts(link, stream),
+        *_facts(connection, stream),
         *(
             [
                 ("keep", "none" if spec.keeps_none else format_duration(spec.keep_us)),
@@ -88,19 +88,19 @@ def describe_stream(link: Connection, stream: StreamRow) -> Iterator[Rows]:
             else ()
         ),
         *([] if spec.archive is None else [("archive", spec.archive)]),
-        ("queries", count_queries(link.db, stream.id)),
+        ("queries", count_queries(connection.db, stream.id)),
     ]
     yield Rows(f"stream {stream.name}", ("item", "value"), tuple(items))
 
 
-def _facts(link: Connection, stream: StreamRow) -> list[tuple[str, str]]:
+def _facts(connection: Connection, stream: StreamRow) -> list[tuple[str, str]]:
     """Return the time range, extent and density of a stream's records, from its store or its files."""
     if not isinstance(stream.spec.source, FileSourceSpec):
         return []
     from stqsh.sources.measuring import measure_files, measure_store  # pyarrow: only when needed
 
     try:
-        facts = measure_store(link.home.stream(stream.id), stream.spec) or measure_files(stream.spec)
+        facts = measure_store(connection.home.stream(stream.id), stream.spec) or measure_files(stream.spec)
     except SourceError:  # the files are gone; the state reports it if it matters
         return []
     if facts is None:
@@ -115,29 +115,29 @@ def _facts(link: Connection, stream: StreamRow) -> list[tuple[str, str]]:
     return [(name, text) for name, text in items if text]
 
 
-def describe_table(link: Connection, table: TableRow) -> Iterator[Rows]:
+def describe_table(connection: Connection, table: TableRow) -> Iterator[Rows]:
     """Yield a table's columns, then its source and how far it has been read."""
     key = table.spec.key
     columns = tuple((name, kind, "key" if name == key else None) for name, kind in table.spec.columns)
     yield Rows(f"table {table.name}", ("column", "type", "part"), columns)
-    status = stream_statuses(link.db).get(table.id, StreamStatus(table.id))
+    status = stream_statuses(connection.db).get(table.id, StreamStatus(table.id))
     items: list[tuple[str, Any]] = [
         ("source", source_text(table)),
         ("state", f"{status.state}: {status.message}" if status.message else status.state),
         ("rows", status.rows),
         ("dead letters", status.dead),
-        ("queries", ", ".join(queries_over_table(link.db, table.id)) or None),
+        ("queries", ", ".join(queries_over_table(connection.db, table.id)) or None),
     ]
     yield Rows(f"table {table.name}", ("item", "value"), tuple(items))
 
 
-def describe_area(link: Connection, area: AreaRow) -> Iterator[Rows]:
+def describe_area(connection: Connection, area: AreaRow) -> Iterator[Rows]:
     """Yield a region with its shape, or a set of regions and the shapes of its members."""
     from stqsh.client.read.region_shapes import circle_shape, region_shapes  # shapely: only when needed
 
-    streams = live_streams(link.db)
+    streams = live_streams(connection.db)
     planar = bool(streams) and all(stream.spec.planar for stream in streams)
-    shapes = region_shapes(link.db, area.id, planar=planar)
+    shapes = region_shapes(connection.db, area.id, planar=planar)
     shape: list[tuple[str, Any]] = []
     if area.spec.circle is not None:
         shape = [("shape", circle_shape(area.spec.circle, planar=planar))]
@@ -148,7 +148,7 @@ def describe_area(link: Connection, area: AreaRow) -> Iterator[Rows]:
         *shape,
         ("source", source_text(area)),
         ("members", len(area.spec.members) if area.spec.set else None),
-        ("queries", ", ".join(queries_over_area(link.db, area.id)) or None),
+        ("queries", ", ".join(queries_over_area(connection.db, area.id)) or None),
     ]
     yield Rows(f"{area.word} {area.name}", ("item", "value"), tuple(items))
     if area.spec.set:
@@ -207,37 +207,39 @@ def describe_query(query: QueryRow) -> Iterator[Rows]:
     yield Rows(f"query {query.name}", ("item", "value"), tuple(items))
 
 
-def dump(link: Connection) -> Script:
+def dump(connection: Connection) -> Script:
     """Return a script that recreates all settings, streams, tables, regions, queries and views."""
-    live = {row.id for rows in (live_streams, live_tables, live_areas) for row in rows(link.db)}
-    sinks = {sink.id: sink for sink in live_sinks(link.db)}
-    query_streams = {stream.id: stream for stream in live_query_streams(link.db)}
-    queries = {row.id: row for row in live_queries(link.db) if row.owner is None}
-    streamed = {id_ for stream in query_streams for id_, _, _ in streamed_queries(link.db, stream)}
-    altered = {id_ for (id_,) in link.db.query(_ALTERED)}
-    lines = [*_last_settings(link), *_functions(link)]
+    live = {row.id for rows in (live_streams, live_tables, live_areas) for row in rows(connection.db)}
+    sinks = {sink.id: sink for sink in live_sinks(connection.db)}
+    query_streams = {stream.id: stream for stream in live_query_streams(connection.db)}
+    queries = {row.id: row for row in live_queries(connection.db) if row.owner is None}
+    streamed = {id_ for stream in query_streams for id_, _, _ in streamed_queries(connection.db, stream)}
+    altered = {id_ for (id_,) in connection.db.query(_ALTERED)}
+    lines = [*_last_settings(connection), *_functions(connection)]
     later: list[str] = []  # an altered query's new region may need a later definition
-    for first, last, text in link.db.query(_DEFINITIONS):
+    for first, last, text in connection.db.query(_DEFINITIONS):
         if last in sinks:
             later += _sink_creation(text, sinks[last], {row.name for row in queries.values()})
         if last in query_streams:
-            later += [text, *_streamed(link, query_streams[last])]
+            later += [text, *_streamed(connection, query_streams[last])]
         for id_ in range(first, last + 1):
             if id_ in live:
                 lines.append(text)
             elif id_ in queries and id_ not in streamed:
                 said = _altered(text, queries[id_]) if text and id_ in altered else text
-                later.append(said or _registration(link, last, queries[id_]))
+                later.append(said or _registration(connection, last, queries[id_]))
             if id_ in queries and queries[id_].state == "paused":
                 later.append(f"PAUSE QUERY {_quoted(queries[id_].name)};")
-    lines += [*later, *_routings(link)]
-    lines += (f"CREATE VIEW {_quoted(view.name)} AS {view.text};" for view in known_views(link.db).values())
+    lines += [*later, *_routings(connection)]
+    lines += (
+        f"CREATE VIEW {_quoted(view.name)} AS {view.text};" for view in known_views(connection.db).values()
+    )
     return Script("\n".join(lines) + "\n" if lines else "")
 
 
-def _streamed(link: Connection, stream: QueryStreamRow) -> Iterator[str]:
+def _streamed(connection: Connection, stream: QueryStreamRow) -> Iterator[str]:
     """Yield the rows of a query stream's queries, or a comment if their source has to bring them again."""
-    queries, name = streamed_queries(link.db, stream.id), _quoted(stream.name)
+    queries, name = streamed_queries(connection.db, stream.id), _quoted(stream.name)
     if not stream.spec.takes_inserts:
         yield f"-- {counted(len(queries), 'row')} of {name} come from its source again"
         return
@@ -252,9 +254,9 @@ def describe_view(view: ViewSpec, columns: tuple[str, ...]) -> Iterator[Rows]:
     yield Rows(f"view {view.name}", ("property", "value"), rows)
 
 
-def _functions(link: Connection) -> Iterator[str]:
+def _functions(connection: Connection) -> Iterator[str]:
     """Yield the CREATE of each function with its code, and a comment for each registered in Python."""
-    for name, spec in known_functions(link.db).items():
+    for name, spec in known_functions(connection.db).items():
         if spec.parameters is not None:
             names, types = [one for one, _ in spec.parameters], [kind for _, kind in spec.parameters]
             made = CreateFunction(
@@ -269,14 +271,14 @@ def _functions(link: Connection) -> Iterator[str]:
         yield f"-- {name} is a Python function: session.register_function({name.lower()!r}, …)"
 
 
-def _routings(link: Connection) -> Iterator[str]:
+def _routings(connection: Connection) -> Iterator[str]:
     """Yield the REPARTITION of each stream whose routing is not its initial one."""
-    rows = link.db.query(
+    rows = connection.db.query(
         "SELECT json_extract(spec, '$.id'), json_extract(spec, '$.strategy'), json_extract(spec, '$.slots')"
         " FROM log WHERE kind = 'route' ORDER BY seq"
     )
     last = {stream: (strategy, slots) for stream, strategy, slots in rows}
-    for stream in live_streams(link.db):
+    for stream in live_streams(connection.db):
         if stream.id in last:
             strategy, slots = last[stream.id]
             yield f"REPARTITION {_quoted(stream.name)} USING {strategy} INTO {slots} SLOTS;"
@@ -303,13 +305,13 @@ def _altered(text: str, query: QueryRow) -> str:
     return f"{to_sql(replace(statement, select=select))};"
 
 
-def _registration(link: Connection, pattern: int, query: QueryRow) -> str:
+def _registration(connection: Connection, pattern: int, query: QueryRow) -> str:
     """Return the statement of a query that was registered in bulk."""
-    return link.db.template_rows(pattern).statement(query.name, query.spec.text)
+    return connection.db.template_rows(pattern).statement(query.name, query.spec.text)
 
 
-def _last_settings(link: Connection) -> Iterator[str]:
-    rows = link.db.query(
+def _last_settings(connection: Connection) -> Iterator[str]:
+    rows = connection.db.query(
         "SELECT text FROM log WHERE seq IN"
         " (SELECT max(seq) FROM log WHERE kind = 'set' GROUP BY json_extract(spec, '$.key')) ORDER BY seq"
     )

@@ -87,8 +87,8 @@ _SILENT_S = 1.0
 
 def perform(context: StatementContext, statement: statements.Statement) -> Iterator[Outcome]:
     """Execute a statement; raise `NotSupportedError` if it is not implemented."""
-    if context.link.revive():
-        step = context.link.progress().step
+    if context.connection.revive():
+        step = context.connection.progress().step
         yield Message(f"the engine had died after step {step}; it is started again and goes on from there")
     action = HANDLERS.get(type(statement))
     if action is None:
@@ -102,10 +102,10 @@ def perform(context: StatementContext, statement: statements.Statement) -> Itera
 def register(context: StatementContext, statement: statements.RegisterQuery) -> Iterator[Outcome]:
     """Execute REGISTER QUERY."""
     bound = bind(statement, context.view)
-    check_kind(context.link.db, bound.spec.kind)
+    check_kind(context.connection.db, bound.spec.kind)
     text = f"{registration(statement, bound.spec.text)};"
-    query = catalogue_writer.register(context.link.db, catalogue_writer.Registered(text, bound.spec))
-    context.link.wake()
+    query = catalogue_writer.register(context.connection.db, catalogue_writer.Registered(text, bound.spec))
+    context.connection.wake()
     remarks = (
         window_remark(context, bound.spec),
         _past_remark(context, bound.spec),
@@ -116,7 +116,7 @@ def register(context: StatementContext, statement: statements.RegisterQuery) -> 
 
 def window_remark(context: StatementContext, spec: QuerySpec) -> str:
     """Return a remark if a window is longer than the time for which events are kept, else ""."""
-    stream, window = stream_by_id(context.link.db, spec.stream_id), spec.window_us
+    stream, window = stream_by_id(context.connection.db, spec.stream_id), spec.window_us
     keep = stream.spec.keep_us
     if window is None:
         return ""
@@ -128,12 +128,12 @@ def window_remark(context: StatementContext, spec: QuerySpec) -> str:
 
 def _past_remark(context: StatementContext, spec: QuerySpec) -> str:
     """Return a remark if a condition selects archived times, which the query does not read, else ""."""
-    stream = stream_by_id(context.link.db, spec.stream_id).spec
+    stream = stream_by_id(context.connection.db, spec.stream_id).spec
     if stream.archive is None or stream.keep_us is None:
         return ""
     from stqsh.client.read.past import reaches_back  # numba
 
-    at_us = read_progress(context.link.db).at_us()
+    at_us = read_progress(context.connection.db).at_us()
     if at_us is None or not reaches_back(spec, stream, at_us):
         return ""
     kept = format_duration(stream.keep_us)
@@ -142,13 +142,15 @@ def _past_remark(context: StatementContext, spec: QuerySpec) -> str:
 
 def _region_remark(context: StatementContext, spec: QuerySpec) -> str:
     """Return a remark if a query's region seems to have swapped axes, by its stream's data, else ""."""
-    known, id_ = context.link.facts, spec.stream_id
+    known, id_ = context.connection.facts, spec.stream_id
     if spec.region == EVERYWHERE or spec.region.focal_key is not None:
         return ""
-    if id_ not in known and stream_statuses(context.link.db).get(id_) is not None:
+    if id_ not in known and stream_statuses(context.connection.db).get(id_) is not None:
         from stqsh.sources.measuring import measure_store  # pyarrow: only when needed
 
-        found = measure_store(context.link.home.stream(id_), stream_by_id(context.link.db, id_).spec)
+        found = measure_store(
+            context.connection.home.stream(id_), stream_by_id(context.connection.db, id_).spec
+        )
         known |= {id_: found} if found is not None else {}
     return swapped_remark(spec.region, known[id_]) if id_ in known else ""
 
@@ -161,14 +163,14 @@ def subscribe(context: StatementContext, statement: statements.Subscribe) -> Ite
         yield Message(f"{name}: {remark}")
     text = to_sql(statements.RegisterQuery(Name(name), statement.select))
     query = context.register_own(f"{text};", bound.spec)
-    yield Subscription(query, TailOptions(), context.link, temporary=True, until_idle=context.is_script)
+    yield Subscription(query, TailOptions(), context.connection, temporary=True, until_idle=context.is_script)
 
 
 def create_view(context: StatementContext, statement: statements.CreateView) -> Iterator[Outcome]:
     """Execute CREATE VIEW."""
     bound = bind(statement, context.view)
     if bound.spec is not None:
-        catalogue_writer.create_view(context.link.db, bound.spec)
+        catalogue_writer.create_view(context.connection.db, bound.spec)
     yield Message("; ".join(bound.notes) or f"view {statement.name.text} created")
 
 
@@ -182,7 +184,7 @@ def run(context: StatementContext, statement: statements.Run) -> Iterator[Outcom
 
 def start_run(context: StatementContext, text: str, spec: RunSpec, span: Span = NOWHERE) -> RunHandle:
     """Log a RUN; raise `BindError` if it would never end or there is nothing to run."""
-    streams = live_streams(context.link.db)
+    streams = live_streams(context.connection.db)
     if not streams:
         raise BindError("there is no stream to run", span, hint="make one with CREATE MOVING STREAM")
     # A RUN of live streams continues until it is interrupted, which is allowed.
@@ -193,10 +195,10 @@ def start_run(context: StatementContext, text: str, spec: RunSpec, span: Span = 
             span,
             hint="say how long: RUN FOR 10 min; RUN UNTIL 'time'; RUN 100 STEPS;",
         )
-    retry_stalled_streams(context.link.db)
-    row = append(context.link.db, spec, text)
-    context.link.wake()
-    return RunHandle(row.seq, spec, context.link)
+    retry_stalled_streams(context.connection.db)
+    row = append(context.connection.db, spec, text)
+    context.connection.wake()
+    return RunHandle(row.seq, spec, context.connection)
 
 
 def play(context: StatementContext, statement: statements.Play) -> Iterator[Outcome]:
@@ -204,16 +206,16 @@ def play(context: StatementContext, statement: statements.Play) -> Iterator[Outc
     bind(statement, context.view)
     stream = _stream(context, statement.stream.text)
     pace = statement.pace
-    retry_stalled_streams(context.link.db)
+    retry_stalled_streams(context.connection.db)
     context.play(stream, _text(statement), pace.lower() if isinstance(pace, str) else pace)
-    yield Message(play_text(context.link, stream))
+    yield Message(play_text(context.connection, stream))
 
 
 def pause(context: StatementContext, statement: statements.Pause) -> Iterator[Outcome]:
     """Execute PAUSE of a stream."""
     bind(statement, context.view)
     stream = _stream(context, statement.stream.text)
-    append(context.link.db, StreamPaused(stream.id, stream.name), _text(statement))
+    append(context.connection.db, StreamPaused(stream.id, stream.name), _text(statement))
     yield Message(f"stream {stream.name} stands still")
 
 
@@ -231,7 +233,7 @@ def resume_query(context: StatementContext, statement: statements.ResumeQuery) -
 def alter_query(context: StatementContext, statement: statements.AlterQuery) -> Iterator[Outcome]:
     """Execute ALTER QUERY."""
     spec = bind(statement, context.view).spec
-    catalogue_writer.alter_query(context.link.db, _text(statement), _query(context, spec.name), spec)
+    catalogue_writer.alter_query(context.connection.db, _text(statement), _query(context, spec.name), spec)
     yield Message(f"query {spec.name} has another region from the next step on")
 
 
@@ -242,15 +244,15 @@ def tail(context: StatementContext, statement: statements.Tail) -> Iterator[Outc
     spec = bound.spec
     options = TailOptions(spec.from_step, only, spec.where, spec.limit, spec.from_us, spec.since_us)
     query = _query(context, statement.name.text)
-    context.link.wake()
-    yield Subscription(query, options, context.link, until_idle=context.is_script)
+    context.connection.wake()
+    yield Subscription(query, options, context.connection, until_idle=context.is_script)
 
 
 def watch(context: StatementContext, statement: statements.Watch) -> Iterator[Outcome]:
     """Execute WATCH."""
     names = bind(statement, context.view).spec
-    context.link.wake()
-    yield WatchFeed(tuple(_query(context, name) for name in names), context.link)
+    context.connection.wake()
+    yield WatchFeed(tuple(_query(context, name) for name in names), context.connection)
 
 
 def draw_map(context: StatementContext, statement: statements.Map) -> Iterator[Outcome]:
@@ -259,10 +261,15 @@ def draw_map(context: StatementContext, statement: statements.Map) -> Iterator[O
 
     spec = bind(statement, context.view).spec
     stream = _stream(context, spec.stream)
-    context.link.wake()
+    context.connection.wake()
     # A separate snapshot reader, because a map reads from another thread.
     yield MapFeed(
-        stream, spec.queries, spec.file, context.link, SnapshotReader(context.link), once=context.is_script
+        stream,
+        spec.queries,
+        spec.file,
+        context.connection,
+        SnapshotReader(context.connection),
+        once=context.is_script,
     )
 
 
@@ -273,35 +280,35 @@ def show(context: StatementContext, statement: statements.Show) -> Iterator[Outc
 
         bind(statement, context.view)
         of = statement.stream
-        yield from show_cells(context.link, context.snapshots, None if of is None else of.text)
+        yield from show_cells(context.connection, context.snapshots, None if of is None else of.text)
         return
     subject = SUBJECTS.get(bind(statement, context.view).spec)
     if subject is None:
         raise NotSupportedError(f"SHOW {statement.what}")
     if statement.like is not None:
-        yield from shown_like(context.link, context.profile, statement.what, str(statement.like.value))
+        yield from shown_like(context.connection, context.profile, statement.what, str(statement.like.value))
         return
-    yield from subject(context.link, context.profile)
+    yield from subject(context.connection, context.profile)
     if statement.what == "CACHE":
-        yield from show_views(context.link.db, context.snapshots)
+        yield from show_views(context.connection.db, context.snapshots)
 
 
 def describe(context: StatementContext, statement: statements.Describe) -> Iterator[Outcome]:
     """Execute DESCRIBE of a stream, a table, a region, a set of regions, a sink, an alert or a query."""
     name = statement.name.text
-    kind, db = bind(statement, context.view).spec.kind, context.link.db
+    kind, db = bind(statement, context.view).spec.kind, context.connection.db
     if kind == "stream":
-        yield from describe_stream(context.link, _stream(context, name))
+        yield from describe_stream(context.connection, _stream(context, name))
     elif kind == "query stream" and (queries := find_query_stream(db, name)) is not None:
-        yield from describe_query_stream(context.link, queries)
+        yield from describe_query_stream(context.connection, queries)
     elif kind == "table" and (table := find_table(db, name)) is not None:
-        yield from describe_table(context.link, table)
+        yield from describe_table(context.connection, table)
     elif kind == "region" and (area := find_area(db, name)) is not None:
-        yield from describe_area(context.link, area)
+        yield from describe_area(context.connection, area)
     elif kind == "sink" and (sink := find_sink(db, name)) is not None:
-        yield from describe_sink(context.link, sink)
+        yield from describe_sink(context.connection, sink)
     elif kind == "alert" and (alert := find_alert(db, name)) is not None:
-        yield from describe_alert(context.link, alert)
+        yield from describe_alert(context.connection, alert)
     elif kind == "view" and (view := find_view(db, name)) is not None:
         yield from describe_view(view, view_columns(view, context.view))
     else:
@@ -312,7 +319,7 @@ def show_one(context: StatementContext, statement: statements.ShowQuery) -> Iter
     """Execute SHOW QUERY of one query."""
     query = _query(context, bind(statement, context.view).spec)
     measured = context.snapshots.measure(query.spec)
-    yield from show_query(query, measured, accuracies(context.link, [query])[query.id])
+    yield from show_query(query, measured, accuracies(context.connection, [query])[query.id])
 
 
 def explain_statement(context: StatementContext, statement: statements.Explain) -> Iterator[Outcome]:
@@ -343,14 +350,14 @@ def select(context: StatementContext, statement: statements.Select) -> Iterator[
         yield from subscribe(context, statements.Subscribe(statement, piece=statement.piece))
         return
     spec, stream = context.snapshots.bound(statement, context.view)
-    if context.autoplay and is_about_to_play(context.link, stream):
+    if context.autoplay and is_about_to_play(context.connection, stream):
         text = f"waiting for the first records of {stream.name} … (Ctrl-C leaves)"
-        yield WaitNotice(text, lambda tell: wait_for_first(context.link, stream, tell))
-        wait_for_first(context.link, stream)
-    if not wait_for_inserted(context.link, stream, _SILENT_S):
+        yield WaitNotice(text, lambda tell: wait_for_first(context.connection, stream, tell))
+        wait_for_first(context.connection, stream)
+    if not wait_for_inserted(context.connection, stream, _SILENT_S):
         text = f"waiting until {stream.name} has taken what was put into it … (Ctrl-C leaves)"
-        yield WaitNotice(text, lambda tell: wait_for_inserted(context.link, stream, tell=tell))
-        wait_for_inserted(context.link, stream)
+        yield WaitNotice(text, lambda tell: wait_for_inserted(context.connection, stream, tell=tell))
+        wait_for_inserted(context.connection, stream)
     _check_readable(context, stream)
     found = context.snapshots.ask(spec, stream)
     if stream.is_significant:
@@ -360,7 +367,7 @@ def select(context: StatementContext, statement: statements.Select) -> Iterator[
     if found.archive is not None and found.archive.read:
         yield Message(f"the archive of {stream.name} was read: {found.archive.text()}")
     yield replace(
-        answer_of(found, spec, stream, context.link.db), remark=_remark(context, found, spec, stream)
+        answer_of(found, spec, stream, context.connection.db), remark=_remark(context, found, spec, stream)
     )
 
 
@@ -372,7 +379,7 @@ def _remark(context: StatementContext, found: SnapshotResult, spec: SnapshotSpec
         return f"neither what {stream.name} keeps nor its archive has such events"
     from stqsh.client.read.empty_answers import empty_reason  # numpy
 
-    return empty_reason(context.link, context.snapshots, spec, stream)
+    return empty_reason(context.connection, context.snapshots, spec, stream)
 
 
 def _is_empty(table: pa.Table, spec: SnapshotSpec) -> bool:
@@ -393,8 +400,8 @@ def _query_asked(context: StatementContext, statement: statements.Select) -> Que
 
 def _check_readable(context: StatementContext, stream: StreamSpec) -> None:
     """Raise `SourceError` for a stream without any readable record, even before the first step."""
-    context.link.check_stream(stream.id)
-    if not isinstance(stream.source, FileSourceSpec) or context.link.progress().seq >= stream.id:
+    context.connection.check_stream(stream.id)
+    if not isinstance(stream.source, FileSourceSpec) or context.connection.progress().seq >= stream.id:
         return
     from stqsh.sources.measuring import measure_files  # pyarrow: only when needed
 
@@ -418,7 +425,7 @@ def help_(context: StatementContext, statement: statements.Help) -> Iterator[Out
 def dump_all(context: StatementContext, statement: statements.Dump) -> Iterator[Outcome]:
     """Execute DUMP."""
     del statement
-    script = dump(context.link)
+    script = dump(context.connection)
     yield script if script.text else Message("there is nothing to dump yet")
 
 
@@ -495,8 +502,8 @@ def free_name(context: StatementContext, word: str = "sub") -> str:
 
     No query has ever had the name, and nothing else has it now.
     """
-    number = numbered_names(context.link.db, word) + 1
-    while find_query(context.link.db, f"{word}_{number}") or context.knows(f"{word}_{number}"):
+    number = numbered_names(context.connection.db, word) + 1
+    while find_query(context.connection.db, f"{word}_{number}") or context.knows(f"{word}_{number}"):
         number += 1
     return f"{word}_{number}"
 
@@ -511,7 +518,7 @@ def _change_state(
     query = _query(context, statement.name.text)
     if query.state == state:
         return Message(f"query {query.name} is {state} already")
-    catalogue_writer.change_query(context.link.db, kind, _text(statement), query)
+    catalogue_writer.change_query(context.connection.db, kind, _text(statement), query)
     return Message(f"query {query.name} is {state}")
 
 
@@ -520,14 +527,14 @@ def _text(statement: statements.Statement) -> str:
 
 
 def _stream(context: StatementContext, name: str) -> StreamRow:
-    stream = find_stream(context.link.db, name)
+    stream = find_stream(context.connection.db, name)
     if stream is None:
         raise StqshError(f"there is no stream {name}", hint="SHOW STREAMS lists all streams")
     return stream
 
 
 def _query(context: StatementContext, name: str) -> QueryRow:
-    query = find_query(context.link.db, name)
+    query = find_query(context.connection.db, name)
     if query is None or not query.live:
         raise StqshError(f"there is no query {name}", hint="SHOW QUERIES lists all queries")
     return query
@@ -580,7 +587,7 @@ def _perform_together(context: StatementContext, group: list[statements.Statemen
     """Execute quick statements in one transaction, up to the first that fails; then raise its error."""
     outcomes: list[Outcome] = []
     failed: StqshError | None = None
-    with context.link.db.transaction():
+    with context.connection.db.transaction():
         for statement in group:
             try:
                 outcomes += perform(context, statement)

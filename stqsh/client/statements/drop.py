@@ -75,7 +75,7 @@ def drop(context: StatementContext, statement: statements.Drop) -> Iterator[Outc
         StqshError: live queries need one of them.
     """
     bind(statement, context.view)
-    db, word = context.link.db, statement.kind.lower()
+    db, word = context.connection.db, statement.kind.lower()
     dropped: list[object] = []
     remarks: list[str] = []
     folders: list[Path] = []
@@ -94,7 +94,7 @@ def drop(context: StatementContext, statement: statements.Drop) -> Iterator[Outc
                 check_streams_unused(db, _USED_AS[statement.kind], name.text, found.id)
             if isinstance(found, QueryStreamRow):
                 remarks.append(_streamed_remark(count_streamed(db, found.id)))
-                folders.append(context.link.home.stream(found.id))
+                folders.append(context.connection.home.stream(found.id))
             one = statements.Drop(_kind_of(found, statement.kind), (name,), statement.if_exists)
             try:
                 change(db, f"{to_sql(one)};", found)
@@ -105,7 +105,7 @@ def drop(context: StatementContext, statement: statements.Drop) -> Iterator[Outc
             names.append(name.text)
     for folder in folders:
         rmtree(folder, ignore_errors=True)
-    context.link.wake()
+    context.connection.wake()
     for absent in missing:
         yield Message(f"there is no {word} {absent}")
     if names:
@@ -124,7 +124,9 @@ def _fitting(context: StatementContext, statement: statements.Drop) -> Iterable[
         return {name.text: name for name in statement.names}.values()
     glob, span = glob_of(str(statement.like.value)), statement.like.span
     return [
-        Name(name, span=span) for name in _LIVE[statement.kind](context.link.db) if fnmatchcase(name, glob)
+        Name(name, span=span)
+        for name in _LIVE[statement.kind](context.connection.db)
+        if fnmatchcase(name, glob)
     ]
 
 
@@ -141,11 +143,11 @@ def _listed(names: list[str]) -> str:
 def _remark(context: StatementContext, found: object) -> str:
     """Release the log kept for a dropped sink; return a remark on what the DROP leaves behind."""
     if isinstance(found, SinkRow):
-        release_sink(context.link.home, found.id)
+        release_sink(context.connection.home, found.id)
         return "" if found.spec.is_alert else "; what it has not written yet is not written"
     if not isinstance(found, QueryRow):
         return ""
-    reading = [sink for sink in live_sinks(context.link.db) if found.name in sink.spec.queries]
+    reading = [sink for sink in live_sinks(context.connection.db) if found.name in sink.spec.queries]
     names = [f"{'alert' if sink.spec.is_alert else 'sink'} {sink.name}" for sink in reading]
 
     on = "goes on" if len(names) == 1 else "go on"

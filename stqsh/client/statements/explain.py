@@ -31,7 +31,7 @@ from stqsh.storage.catalogue import query_by_id
 
 if TYPE_CHECKING:
     from stqsh.core.contract.query_kind import KindExplanation
-    from stqsh.core.views.event_views import Usage
+    from stqsh.core.snapshots.cache.event_views import Usage
 
 Item = tuple[str, Any]
 _OPERATOR_COLUMNS = ("operator", "rows in", "rows out", "ms", "rows/s")
@@ -114,7 +114,7 @@ def _last_batch(context: StatementContext) -> Rows | None:
 
     Operators of several slots run concurrently; their times are summed over the slots.
     """
-    stats = context.link.progress().stats
+    stats = context.connection.progress().stats
     if stats.time is None or not stats.records:
         return None
     decoded, kernel, state = (
@@ -182,8 +182,8 @@ def _from_archive(context: StatementContext, spec: SnapshotSpec, stream: StreamS
         return []
     if not spec.past:
         return [("archive", "not read: the condition does not bound the time, so what is kept is asked")]
-    now_us = context.link.progress().at_us() or 0
-    use = archive_use(archived_files(context.link.db, stream.id), spec, stream, now_us)
+    now_us = context.connection.progress().at_us() or 0
+    use = archive_use(archived_files(context.connection.db, stream.id), spec, stream, now_us)
     return [("archive", f"{use.text()}: those whose times meet the condition's")]
 
 
@@ -219,8 +219,8 @@ def _kept(context: StatementContext, spec: BoundQuery, stream: StreamSpec) -> li
         return []
     if isinstance(spec, SnapshotSpec):
         return [("answers from", "what registered queries need to be kept; other objects are not there")]
-    query = query_by_id(context.link.db, spec.id)
-    accuracy = accuracies(context.link, [query])[query.id]
+    query = query_by_id(context.connection.db, spec.id)
+    accuracy = accuracies(context.connection, [query])[query.id]
     neighbours = [("neighbours", BY_SLOTS)] if accuracy.by_slots else []
     return [("answers from", "what is significant: in a query's region or cache area"),
             ("accuracy", accuracy_shown(accuracy)), *neighbours]  # fmt: skip

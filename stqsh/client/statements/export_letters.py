@@ -33,11 +33,11 @@ def export_letters(context: StatementContext, statement: statements.ExportDeadLe
     wanted = bind(statement, context.view).spec
     assert isinstance(wanted, LettersExport), "it is what EXPORT binds to"
     file, written, counted = Path(wanted.file).expanduser(), 0, 0
-    statuses = stream_statuses(context.link.db)
+    statuses = stream_statuses(context.connection.db)
     try:
         check_replaceable(file, _BEGIN, "a file of dead letters")
         with replacing(file) as new, new.open("wb") as lines:
-            for row, folder in letter_folders(context.link):
+            for row, folder in letter_folders(context.connection):
                 if wanted.name not in (None, row.name):
                     continue
                 counted += dead_count(row, statuses)

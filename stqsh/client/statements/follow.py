@@ -36,14 +36,14 @@ def follow(context: StatementContext, statement: statements.Follow) -> Iterator[
     if not found.table.num_rows and asked.lookup is not None:
         from stqsh.client.read.empty_answers import unknown_key  # numpy
 
-        if away := unknown_key(context.link, context.snapshots, stream, asked.lookup):
+        if away := unknown_key(context.connection, context.snapshots, stream, asked.lookup):
             yield Message(f"{away}; its records are shown once it reports")
-    first = context.link.progress().step + 1  # before it is registered
+    first = context.connection.progress().step + 1  # before it is registered
     query = context.register_own(f"{text};", spec)
     yield Followed(
         query,
         TailOptions(from_step=first),
-        context.link,
+        context.connection,
         temporary=True,
         until_idle=context.is_script,
         last=(found.table, found.step, found.at_us),
@@ -68,7 +68,7 @@ class Followed(Subscription):
 
     def __iter__(self) -> Iterator[Updates | SnapshotMark]:
         """Yield the records, as updates of the object's stream."""
-        stream = self.link.book.stream(self.query.stream_id).spec
+        stream = self.connection.book.stream(self.query.stream_id).spec
         shown = None
         if self.last is not None and self.last[0].num_rows:
             shown = _records(_as_update(*self.last, self.query.id, stream), stream)

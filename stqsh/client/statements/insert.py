@@ -49,8 +49,13 @@ def insert(context: StatementContext, statement: statements.Insert) -> Iterator[
         if bound.queries is not None:
             yield Message(f"{_applied(context, bound, records, statement).text()} by {bound.stream.name}")
             return
-    settings = session_settings(context.link.db, context.profile)
-    put(context.link, bound.stream.name, SpoolSegment.of(records, RecordSchema.of(bound.stream)), settings)
+    settings = session_settings(context.connection.db, context.profile)
+    put(
+        context.connection,
+        bound.stream.name,
+        SpoolSegment.of(records, RecordSchema.of(bound.stream)),
+        settings,
+    )
     count = len(bound.rows)
     yield Message(f"{'1 record' if count == 1 else f'{count:,} records'} inserted into {bound.stream.name}")
 
@@ -59,35 +64,39 @@ def _applied(
     context: StatementContext, bound: BoundInsert, records: ParsedRecords, statement: statements.Insert
 ) -> Applied:
     """Apply rows of a query stream, all or none; raise `BindError` for a row that makes no valid query."""
-    stream = find_query_stream(context.link.db, bound.stream.name)
+    stream = find_query_stream(context.connection.db, bound.stream.name)
     if stream is None:
         raise StqshError(f"there is no query stream {bound.stream.name}", hint="another shell has dropped it")
     batch = SpoolSegment.of(records, RecordSchema.of(bound.stream)).records
     try:
         done = apply_rows(
-            context.link.db, context.link.home, stream, SourceRows.of(batch, "insert", []), valid="all"
+            context.connection.db,
+            context.connection.home,
+            stream,
+            SourceRows.of(batch, "insert", []),
+            valid="all",
         )
     except BadRowError as bad:
         raise BindError(bad.reason, statement.rows[bad.line - 1].span) from bad
-    context.link.wake()
+    context.connection.wake()
     return done
 
 
-def put(link: Connection, stream: str, segment: SpoolSegment, settings: Profile) -> None:
+def put(connection: Connection, stream: str, segment: SpoolSegment, settings: Profile) -> None:
     """Append a segment to a stream's spool; the next SELECT of this client waits until it is read.
 
     Raises:
         DiskFullError: there is no room for records.
         StqshError: another client has just dropped the stream.
     """
-    found, home = find_stream(link.db, stream), link.home
+    found, home = find_stream(connection.db, stream), connection.home
     if found is None:
         raise StqshError(f"there is no stream {stream}", hint="another shell has just dropped it")
     if is_full(home.path):
         raise DiskFullError(home.path)
     appender = RecordAppender(home.stream(found.id) / SPOOL, durable=settings.text("durability") == "disk")
-    link.inserted[found.id] = appender.append(segment)
-    link.wake()
+    connection.inserted[found.id] = appender.append(segment)
+    connection.wake()
 
 
 def _records(bound: BoundInsert, statement: statements.Insert) -> ParsedRecords:

@@ -19,41 +19,41 @@ from stqsh.client.results import BulkRegistration, Message, Outcome
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.dispatch import check_kind, window_remark
 from stqsh.client.statements.source_paths import pointing_at_source, with_absolute_files
+from stqsh.client.stdin_pump import check_stdin, pump_stdin
 from stqsh.errors import StqshError
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.source import Span
 from stqsh.lang.ast.statements import (
     FileSource,
     HttpSource,
-    InsertsSource,
-    KafkaSource,
     RegisterQueries,
     RegisterQuery,
     Select,
+    StdinSource,
 )
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.binder.definitions.live_sources import LIVE_SOURCES
 from stqsh.lang.binder.definitions.streams import source_spec
 from stqsh.lang.binder.names import check_free
 from stqsh.lang.binder.parameters import COLUMN_TYPES, Hole, parameters_in
-from stqsh.lang.binder.regions import go_on, members_beyond
-from stqsh.lang.errors import BindError, NotSupportedError, locating, near
+from stqsh.lang.binder.regions import members_beyond
+from stqsh.lang.errors import BindError, locating, near
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.syntax.parse import parse
 from stqsh.sources.fed_records import as_table
 from stqsh.sources.inference import infer
 from stqsh.sources.live.http_port import check_port, posting_notes
+from stqsh.sources.live.line_spool import SPOOL
 from stqsh.sources.live.registry import check_format
 from stqsh.sources.parameter_checks import RowChecks, reach_beyond
 from stqsh.sources.parameter_rows import read_parameters, table_columns, table_parameters
+from stqsh.sources.query_rows import register_row
 from stqsh.sources.recognition import recognize_dialect
 from stqsh.spec.query_stream import DROP_COLUMN, QueryStreamSpec
 from stqsh.spec.stream import ColumnSpec, FileSourceSpec, HttpSourceSpec, StreamSpec
-from stqsh.storage.catalogue import stream_by_id
-from stqsh.storage.catalogue_writer import Registered, register
 from stqsh.storage.queries.bulk_register import register_rows
 from stqsh.storage.queries.query_streams import create_query_stream
-from stqsh.storage.queries.query_templates import QueryTemplate, TemplateRows
+from stqsh.storage.queries.query_templates import NAMES, QueryTemplate, TemplateRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,8 +64,6 @@ if TYPE_CHECKING:
 
 NAME_COLUMN = "name"
 """The column with the queries' names, if KEY names none."""
-SUPPORTED_SOURCES = (InsertsSource, KafkaSource, HttpSource)
-"""The sources of query streams."""
 TABLE_PREFIX = "query"
 """Without such a column, the queries of a table are called query_1, query_2, …."""
 _KEY_TYPES = ("STRING", "BIGINT", "INT")
@@ -119,8 +117,10 @@ def query_stream(context: StatementContext, statement: RegisterQueries) -> Messa
 
     Raises:
         BindError: it has no name, or the template has no parameter or takes their types from nowhere.
-        NotSupportedError: its source is not supported yet.
+        SourceError: it reads a standard input that cannot be read, or a directory that does not exist.
     """
+    with pointing_at_source(statement):
+        statement = with_absolute_files(statement, context.script)
     source, name = statement.source, statement.name
     assert source is not None, "it has a live source"
     if name is None:
@@ -128,10 +128,6 @@ def query_stream(context: StatementContext, statement: RegisterQueries) -> Messa
             "a query stream needs a name",
             Span(0, len("REGISTER QUERIES")),
             hint="REGISTER QUERIES name FROM INSERTS AS SELECT …",
-        )
-    if not isinstance(source, SUPPORTED_SOURCES):
-        raise NotSupportedError(
-            "a query stream from a source other than INSERTS, KAFKA and HTTP", source.span
         )
     check_free(name, context.view)
     parameters = dict.fromkeys(parameters_in(statement.select), "STRING")
@@ -141,7 +137,7 @@ def query_stream(context: StatementContext, statement: RegisterQueries) -> Messa
         raise BindError(f"the SELECT of a query stream {what}", statement.select.items[0].span, hint=hint)
     key = NAME_COLUMN if statement.key is None else statement.key.text
     spec = bind(statement, context.view, inferred=[*({key: "STRING"} | parameters).items()]).spec
-    check_kind(context.link.db, spec.kind)
+    check_kind(context.connection.db, spec.kind)
     template = _template(statement, spec)
     kinds = _wanted(statement, template, key) | {DROP_COLUMN: "BOOLEAN"}
     columns = [(column, kinds[column]) for column in dict.fromkeys((key, *template.parameters, DROP_COLUMN))]
@@ -155,11 +151,13 @@ def query_stream(context: StatementContext, statement: RegisterQueries) -> Messa
         source=source_spec(source),
     )
     check_format(rows)
+    if isinstance(source, StdinSource):
+        check_stdin(context.script == "stdin")
     if isinstance(source, HttpSource):
-        check_port(context.link.db, source)
+        check_port(context.connection.db, source)
     members = members_beyond(spec, context.view)
     made = create_query_stream(
-        context.link.db,
+        context.connection.db,
         f"{to_sql(statement)};",
         QueryStreamSpec(
             rows=rows,
@@ -170,12 +168,14 @@ def query_stream(context: StatementContext, statement: RegisterQueries) -> Messa
             tables=tuple(join.table_id for join in spec.joins),
         ),
     )
-    context.link.wake()
+    if isinstance(source, StdinSource):
+        pump_stdin(context.connection.home.stream(made.id) / SPOOL)
+    context.connection.wake()
     listed = ", ".join(column for column, _ in columns)
     begun = f"queries {made.name} are registered by rows of {listed}"
     told = ["; ".join(filter(None, (begun, window_remark(context, spec))))]
     if isinstance(rows.source, HttpSourceSpec):
-        told += posting_notes(context.link.home.stream(made.id), rows.source)
+        told += posting_notes(context.connection.home.stream(made.id), rows.source)
     return Message("\n".join(told))
 
 
@@ -208,7 +208,7 @@ def _registered(
     """Register the queries of all rows, block by block; raise `StqshError` if no row makes one."""
     with locating(statement.piece):
         spec = bind(statement, context.view, inferred=columns).spec
-        check_kind(context.link.db, spec.kind)
+        check_kind(context.connection.db, spec.kind)
         template = _template(statement, spec)
         key = _key_column(statement, dict(columns))
         wanted = _wanted(statement, template, key)
@@ -217,7 +217,7 @@ def _registered(
     for block in blocks(wanted or {columns[0][0]: "STRING"}):
         for rows, places in checks.good_rows(block):
             checks.names_in_use(block, rows, places, _register(context, template, rows, members))
-        context.link.wake()
+        context.connection.wake()
     done = BulkRegistration(checks.registered, checks.refused, checks.faults())
     if done.refused and not done.registered:
         raise StqshError(
@@ -240,16 +240,13 @@ def _register(
     beyond = reach_beyond(template, rows, members)
     in_use = np.zeros(rows.num_rows, np.bool_)
     if not beyond.all():
-        in_use[~beyond] = register_rows(context.link.db, template, rows.filter(pa.array(~beyond)))
+        in_use[~beyond] = register_rows(context.connection.db, template, rows.filter(pa.array(~beyond)))
+    whole = TemplateRows(template, rows, 0)
     for row in np.flatnonzero(beyond).tolist():
-        alone = TemplateRows(template, rows.slice(row, 1), 0)
-        spec = alone.spec(0)
-        if context.knows(spec.name):
+        if context.knows(rows.column(NAMES)[row].as_py()):
             in_use[row] = True
-            continue
-        stream = stream_by_id(context.link.db, spec.stream_id).spec
-        text = alone.statement(spec.name, spec.text)
-        register(context.link.db, Registered(text, go_on(spec, stream, context.view)))
+        else:
+            register_row(context.connection.db, whole, row)
     return in_use
 
 

@@ -69,7 +69,7 @@ def repartition(context: StatementContext, statement: Repartition) -> Iterator[O
         _check_steps_known(context, stream)
         if not (stream.spec.is_event or stream.spec.needs_dealer):
             yield _finding(context, stream)
-            find_previous_rows(context.link.home, stream.spec)
+            find_previous_rows(context.connection.home, stream.spec)
         recent = _recent(context, stream, with_texts=by_texts)
         plan = plan_repartition(recent, table, spec.strategy, slots)
         yield from _put_in_force(context, stream, plan, text)
@@ -84,7 +84,7 @@ def repartition(context: StatementContext, statement: Repartition) -> Iterator[O
 def _may_split_by_texts(context: StatementContext, stream: StreamRow, strategy: str) -> bool:
     """Return whether a stream's new table may have leaves split by texts."""
     has_words = stream.spec.is_event and stream.spec.searches_text
-    settings = session_settings(context.link.db, context.profile)
+    settings = session_settings(context.connection.db, context.profile)
     return strategy == "qttree" and has_words and settings.flag("routing.text_leaves")
 
 
@@ -133,10 +133,10 @@ def _for_streams(
     Raises:
         StqshError: it cannot be changed, or none of them can.
     """
-    streams = [stream for stream in live_streams(context.link.db) if name in (None, stream.name)]
+    streams = [stream for stream in live_streams(context.connection.db) if name in (None, stream.name)]
     if not streams:
         raise StqshError("there is no stream yet", hint="make one with CREATE MOVING STREAM")
-    context.link.wake()
+    context.connection.wake()
     refused: list[StqshError] = []
     for stream in streams:
         try:
@@ -144,7 +144,7 @@ def _for_streams(
             if not _is_read(context, stream):
                 yield _reading(context, stream)
                 _wait(context, stream)
-            table = current_table(context.link.home, context.link.db, stream)
+            table = current_table(context.connection.home, context.connection.db, stream)
             assert table is not None, "the stream is read"
             yield from change(stream, table)
         except StqshError as error:
@@ -165,7 +165,7 @@ def _reading(context: StatementContext, stream: StreamRow) -> WaitNotice:
 def _finding(context: StatementContext, stream: StreamRow) -> WaitNotice:
     """Return the notice shown while each record's predecessor is found, once per stream."""
     text = f"finding where the objects of {stream.name} come from … (Ctrl-C leaves)"
-    return WaitNotice(text, lambda _: find_previous_rows(context.link.home, stream.spec))
+    return WaitNotice(text, lambda _: find_previous_rows(context.connection.home, stream.spec))
 
 
 def _check_possible(context: StatementContext, stream: StreamRow, change: str) -> None:
@@ -178,7 +178,9 @@ def _recent(context: StatementContext, stream: StreamRow, *, with_texts: bool) -
     """Return a stream's recent input; raise `StqshError` if it is unknown."""
     try:
         ask = partial(_ask_columns, context, stream.spec)
-        return recent_input(context.link.home, context.link.db, stream.spec, with_texts=with_texts, ask=ask)
+        return recent_input(
+            context.connection.home, context.connection.db, stream.spec, with_texts=with_texts, ask=ask
+        )
     except NotPublishedError as error:
         raise StqshError(
             f"the places of {stream.name}'s objects are not known: {error}",
@@ -197,8 +199,8 @@ def _ask_columns(context: StatementContext, stream: StreamSpec, columns: list[st
 
 def _check_steps_known(context: StatementContext, stream: StreamRow) -> None:
     """Raise `StqshError` if a query's first step is unknown and its answer depends on it."""
-    unknown = unknown_until(context.link.db)
-    for query in live_queries(context.link.db) if unknown else ():
+    unknown = unknown_until(context.connection.db)
+    for query in live_queries(context.connection.db) if unknown else ():
         timed = query.spec.for_us is not None or query.spec.options.since_now
         if query.stream_id == stream.id and query.id <= unknown and timed:
             raise StqshError(
@@ -211,31 +213,33 @@ def _put_in_force(
     context: StatementContext, stream: StreamRow, plan: RoutePlan, text: str
 ) -> Iterator[Message]:
     """Log a routing, report the change and its predicted effect; in a script, wait until it is in force."""
-    row = put_in_force(context.link.db, stream, plan, text)
+    row = put_in_force(context.connection.db, stream, plan, text)
     entry = row.entry
     assert isinstance(entry, StreamRouted)
-    context.link.wake()
+    context.connection.wake()
     packages = "1 package" if entry.packages == 1 else f"{entry.packages} packages"
     routing = f"{entry.strategy} over {_slots(entry.slots)}, version {entry.version}, {packages}, moving"
     by = f" by {plan.adjuster}" if plan.adjuster else ""
     yield Message(f"{stream.name}: {routing}")
     yield Message(f"{stream.name}: max/mean {plan.before:.2f}, {plan.after:.2f} expected{by}")
-    for progress in context.link.watch() if context.is_script else ():
-        if not (progress.stats.running or progress.stats.playing) or step_taken(context.link.db, row.seq):
+    for progress in context.connection.watch() if context.is_script else ():
+        if not (progress.stats.running or progress.stats.playing) or step_taken(
+            context.connection.db, row.seq
+        ):
             return
 
 
 def _is_read(context: StatementContext, stream: StreamRow) -> bool:
     """Return whether a stream has a routing: its records are known, and the session's engine has started."""
-    status = stream_statuses(context.link.db).get(stream.id)
+    status = stream_statuses(context.connection.db).get(stream.id)
     is_known = stream.spec.is_live or (status is not None and status.state not in ("new", "reading"))
-    return is_known and current_table(context.link.home, context.link.db, stream) is not None
+    return is_known and current_table(context.connection.home, context.connection.db, stream) is not None
 
 
 def _wait(
     context: StatementContext, stream: StreamRow, tell: Callable[[Progress], None] | None = None
 ) -> None:
-    for progress in context.link.watch():
+    for progress in context.connection.watch():
         if _is_read(context, stream):
             return
         if tell is not None:

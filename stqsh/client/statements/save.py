@@ -37,21 +37,21 @@ def save(context: StatementContext, statement: statements.Save) -> Iterator[Outc
     blobs = savepoint_blobs(uri)
     check_free(blobs, uri)
     begun = time.monotonic()
-    context.link.wake()
-    with requested(context.link.home) as staging:
+    context.connection.wake()
+    with requested(context.connection.home) as staging:
         if staging.answer() is None:
             text = "waiting for the end of the batch … (Ctrl-C leaves)"
             yield WaitNotice(text, lambda tell: _staged(context, staging, tell))
         staged = _staged(context, staging)
         told = begun
-        for found in write_savepoint(blobs, context.link.home.name, staging.files, staged):
+        for found in write_savepoint(blobs, context.connection.home.name, staging.files, staged):
             if isinstance(found, Savepoint):
                 saved = found
             elif time.monotonic() - told > _TELL_S and found.whole:
                 told = time.monotonic()
                 share = 100 * found.copied // found.whole
                 yield Message(f"{share} % of {format_size(found.whole)} saved")
-    remember_savepoint(context.link.db, uri, saved)
+    remember_savepoint(context.connection.db, uri, saved)
     files = counted(len(saved.files), "file")
     yield Message(
         f"session {saved.session} saved as of step {staged.step:,}:"
@@ -68,7 +68,7 @@ def _staged(
         EngineError: the engine has died.
         SavepointError: it cannot stage the session.
     """
-    for progress in context.link.watch():
+    for progress in context.connection.watch():
         staged = staging.answer()
         if staged is not None and staged.problem:
             raise SavepointError(f"the session is not saved: {staged.problem}")

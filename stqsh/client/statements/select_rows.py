@@ -161,12 +161,12 @@ def select_query(context: StatementContext, statement: Select, query: QueryRow) 
         BindError: the query keeps no answer, or the SELECT does not fit it.
         EngineDeadError: the engine dies before the query has begun.
     """
-    link, relation = context.link, statement.relations[0]
-    of = link.book.stream(query.stream_id).spec
+    connection, relation = context.connection, statement.relations[0]
+    of = connection.book.stream(query.stream_id).spec
     with locating(statement.piece):
         _check_query(statement, of)
-    progress = wait_for_begin(link, query)
-    notice = AccuracyWatch(link, query).look()
+    progress = wait_for_begin(connection, query)
+    notice = AccuracyWatch(connection, query).look()
     if notice:
         yield Message(f"{query.name}: {notice}")
     with locating(statement.piece):
@@ -217,7 +217,7 @@ def _rows(
     context: StatementContext, query: QueryRow, progress: Progress, kinds: dict[str, str]
 ) -> pa.RecordBatch:
     """Return the answer of a query after a step, in its own order: neighbours by distance, others by key."""
-    with UpdateReader(context.link, -1, lambda ids: ids == query.id) as reader:
+    with UpdateReader(context.connection, -1, lambda ids: ids == query.id) as reader:
         found = reader.answer_at(query, progress.step, progress.batch)
     names = [*kinds, ROW]
     if found is None:
@@ -230,10 +230,10 @@ def _rows(
     found = found.take(pc.sort_indices(found, sort_keys=keys))
     updates = Updates(
         found,
-        context.link.book.stream(query.stream_id),
+        context.connection.book.stream(query.stream_id),
         {query.id: query},
         snapshot=True,
-        lookups=context.link.lookups,
+        lookups=context.connection.lookups,
     )
     columns = [_plain(column) for column in project(updates, query.spec.select)]
     return pa.RecordBatch.from_arrays([*columns, pa.array(np.arange(found.num_rows))], names)
@@ -249,7 +249,7 @@ class WithRows(SessionCatalogue):
     """A session's catalogue that also has rows under their name as a stream."""
 
     def __init__(self, context: StatementContext, rows: StreamSpec) -> None:
-        super().__init__(context.link.db, context.profile)
+        super().__init__(context.connection.db, context.profile)
         self._rows = rows
 
     def stream(self, name: str) -> StreamSpec | None:
@@ -281,7 +281,7 @@ def answer_rows(
     at_us = progress.at_us()
     now_us = wall_clock_us() if at_us is None else at_us
     table = answer_over_rows(rows, spec, stream, now_us=now_us, state=_areas(context, spec))
-    answer = answer_of(SnapshotResult(table, progress.step, at_us), spec, stream, context.link.db)
+    answer = answer_of(SnapshotResult(table, progress.step, at_us), spec, stream, context.connection.db)
     return replace(answer, remark="\n".join(reading.notes)) if reading.notes else answer
 
 
@@ -289,5 +289,5 @@ def _areas(context: StatementContext, spec: SnapshotSpec) -> SlotState:
     """Return a state with the named regions of a query."""
     state = SlotState.fresh(0)
     for area in spec.areas:
-        PolygonTable(state).define(area, unpack(area_geometry(context.link.db, area)))
+        PolygonTable(state).define(area, unpack(area_geometry(context.connection.db, area)))
     return state

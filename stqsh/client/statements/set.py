@@ -20,7 +20,7 @@ from stqsh.storage.session_settings import check_setting, session_settings
 def set_setting(context: StatementContext, statement: statements.SetSetting) -> Iterator[Outcome]:
     """Execute SET key = value; raise `StqshError` for an invalid value."""
     bound = bind(statement, context.view)
-    key, db = bound.spec.key, context.link.db
+    key, db = bound.spec.key, context.connection.db
     value = check_setting(key, str(bound.spec.value))
     with db.transaction():
         catalogue_writer.set_value(db, f"{to_sql(statement)};", key, value)

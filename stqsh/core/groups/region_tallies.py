@@ -44,7 +44,7 @@ from stqsh.core.kernels.index.static_rects import GridFrame
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.objects.batch_objects import ObjectPlaces
 from stqsh.core.queries.query_table import AREA
-from stqsh.core.regions.grid_layout import lattice_over
+from stqsh.core.regions.grid_layout import frame_over
 from stqsh.core.regions.polygon_table import PolygonTable, polygon_arrays
 from stqsh.spec.aggregate import AggregateSpec, Measure
 from stqsh.spec.expression import ColumnExpr, DistanceExpr, Expr, has_node
@@ -213,7 +213,7 @@ def _frame(boxes: Array, side: int) -> GridFrame:
     tested.
     """
     some, columns = boxes[:: -(-len(boxes) // _SAMPLE)], min(2 * side, _MOST)
-    frame = lattice_over(some[:, 0::2].ravel(), some[:, 1::2].ravel(), columns)
+    frame = frame_over(some[:, 0::2].ravel(), some[:, 1::2].ravel(), columns)
     return frame._replace(per_y=frame.per_y * min((side / columns) ** 2, 1.0))
 
 

@@ -13,14 +13,14 @@ from stqsh import extensions
 from stqsh.core.contract.query_kind import QueryKind
 from stqsh.core.kinds.aggregates import AggregateKind
 from stqsh.core.kinds.dwelling_aggregates import DwellingAggregateKind
-from stqsh.core.kinds.first import FirstKind
 from stqsh.core.kinds.nearest import NearestKind
 from stqsh.core.kinds.nearest_aggregates import NearestAggregateKind
-from stqsh.core.kinds.nearest_first import NearestFirstKind
+from stqsh.core.kinds.nearest_top_n import NearestTopNKind
 from stqsh.core.kinds.ranges import RangeKind
 from stqsh.core.kinds.records import RecordsKind
-from stqsh.core.kinds.refreshed_first import RefreshedFirstKind, RefreshedNearestFirstKind
 from stqsh.core.kinds.refreshed_nearest import RefreshedNearestKind
+from stqsh.core.kinds.refreshed_rows import RefreshedNearestRowsKind, RefreshedRowsKind
+from stqsh.core.kinds.top_n import TopNKind
 
 log = logging.getLogger("stqsh.extensions")
 
@@ -51,10 +51,10 @@ KINDS: dict[str, QueryKind] = {
         DwellingAggregateKind(),
         NearestAggregateKind(),
         RefreshedNearestKind(),
-        FirstKind(),
-        NearestFirstKind(),
-        RefreshedFirstKind(),
-        RefreshedNearestFirstKind(),
+        TopNKind(),
+        NearestTopNKind(),
+        RefreshedRowsKind(),
+        RefreshedNearestRowsKind(),
         RecordsKind(),
     )
 }

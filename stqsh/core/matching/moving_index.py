@@ -23,7 +23,7 @@ from stqsh.core.matching.query_conditions import MovingRegions
 from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.objects.batch_objects import by_step, joined
 from stqsh.core.queries.query_table import ACTIVE, CIRCLE
-from stqsh.core.regions.grid_layout import lattice_over
+from stqsh.core.regions.grid_layout import frame_over
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import add_derived, derived
 
@@ -59,8 +59,8 @@ def moving_pairs(
         cells.release()
         none = CandidatePairs(*(np.empty(0, kind) for kind in (np.int32, np.int32, np.uint8)))
         return none, by_step(events, slice(0))
-    lattice, objects = cells.open(events)
-    params = MovingJoinParams(lattice, lives, context.planar)
+    frame, objects = cells.open(events)
+    params = MovingJoinParams(frame, lives, context.planar)
     join, order = _join(batch, events, movers_of(context, at, cover), params)
     seen, unmoved = join_moving(join, objects)
     place = np.zeros(len(unmoved.obj))  # present; the place itself is not needed
@@ -102,7 +102,7 @@ def with_region_events(context: QueryContext, events: Transitions) -> Transition
     if not count:
         cells.release()
         return events
-    lattice, objects = cells.open(events)
+    frame, objects = cells.open(events)
     movers = _movers(
         batch,
         query=np.arange(count, dtype=np.int32),
@@ -112,7 +112,7 @@ def with_region_events(context: QueryContext, events: Transitions) -> Transition
         checked=np.zeros(count, np.bool_),
     )
     forever = QueryLifetimes(*(np.full(count, step) for step in (batch.timing.first - 1, NEVER)))
-    join, _ = _join(batch, events, movers, MovingJoinParams(lattice, forever, context.planar))
+    join, _ = _join(batch, events, movers, MovingJoinParams(frame, forever, context.planar))
     _, moved = join_moving(join, objects)
     if not len(moved.step):
         return events
@@ -125,13 +125,13 @@ def _join(
     batch: StreamBatch, events: Transitions, movers: MovingQueries, params: MovingJoinParams
 ) -> tuple[MovingJoin, Array]:
     """Prepare the join of events and moving regions; also return the order of the events in it."""
-    order = by_step_and_cell(events, batch.timing.first, params.lattice)
+    order = by_step_and_cell(events, batch.timing.first, params.frame)
     turns = batch.focal.events
-    turns = by_step(turns, by_step_and_cell(turns, batch.timing.first, params.lattice))
+    turns = by_step(turns, by_step_and_cell(turns, batch.timing.first, params.frame))
     return MovingJoin(by_step(events, order), turns, movers, params), order
 
 
-def by_step_and_cell(events: Transitions, first: int, lattice: GridFrame) -> Array:
+def by_step_and_cell(events: Transitions, first: int, frame: GridFrame) -> Array:
     """Return the order of events by step and, within it, by the cell that an object leaves or else enters.
 
     Consecutive events then touch cells that are still in the processor's caches. Radix sort on 16 bits takes
@@ -139,13 +139,13 @@ def by_step_and_cell(events: Transitions, first: int, lattice: GridFrame) -> Arr
     """
     if not len(events.step) or int(events.step.max()) - first > _RADIX:
         return np.argsort(events.step, kind="stable")
-    here, side = np.isnan(events.ox), lattice.side
+    here, side = np.isnan(events.ox), frame.side
     with np.errstate(over="ignore"):  # infinite places belong to border cells
         column, row = (
             np.nan_to_num(np.clip((np.where(here, new, old) - low) * scale, 0, side - 1)).astype(np.int64)
             for old, new, low, scale in (
-                (events.ox, events.nx, lattice.x0, lattice.per_x),
-                (events.oy, events.ny, lattice.y0, lattice.per_y),
+                (events.ox, events.nx, frame.x0, frame.per_x),
+                (events.oy, events.ny, frame.y0, frame.per_y),
             )
         )
     order = np.argsort((row * side + column).astype(np.uint16), kind="stable")
@@ -239,11 +239,11 @@ class ObjectCellStore:
         count = len(self._batch.objects.table)
         if name not in state or count > _OUTGROWN * state.array(name)[5]:
             self._lay(count, events)
-        lattice = _lattice(state, self._prefix)
-        for field, (_, length) in _fields(count, lattice.side**2).items():
+        frame = _frame(state, self._prefix)
+        for field, (_, length) in _fields(count, frame.side**2).items():
             state.resize(f"{self._prefix}/{field}", length)
         fields = (state.array(f"{self._prefix}/{field}") for field in ObjectGrid._fields)
-        return lattice, ObjectGrid(*fields)
+        return frame, ObjectGrid(*fields)
 
     def _lay(self, count: int, events: Transitions) -> None:
         """Build the cells over the places of this batch's objects, and insert the present ones."""
@@ -252,31 +252,31 @@ class ObjectCellStore:
         suits = int(np.clip((count / _OBJECTS_A_CELL) ** 0.5, _LEAST_SIDE, _MAX_SIDE))
         side = self._batch.spec.grid or suits
         xs, ys = np.concatenate([x, events.nx]), np.concatenate([y, events.ny])
-        lattice = lattice_over(xs, ys, side, self._batch.spec.bounds)
+        frame = frame_over(xs, ys, side, self._batch.spec.bounds)
         add_derived(state, self._prefix, "objects")
-        lay_cells(state, self._prefix, lattice, (x, y))
+        lay_cells(state, self._prefix, frame, (x, y))
 
 
-def lay_cells(state: SlotState, prefix: str, lattice: GridFrame, places: tuple[Array, Array]) -> ObjectGrid:
+def lay_cells(state: SlotState, prefix: str, frame: GridFrame, places: tuple[Array, Array]) -> ObjectGrid:
     """Rebuild the arrays of an `ObjectCellStore` with the objects that are present, and return them.
 
     `places` are x and y of all objects, float64 (n,) each; NaN means nowhere.
     """
-    count, fields = len(places[0]), _fields(len(places[0]), lattice.side**2)
-    state.replace(f"{prefix}/lattice", np.array([*lattice, count], np.float64))
+    count, fields = len(places[0]), _fields(len(places[0]), frame.side**2)
+    state.replace(f"{prefix}/lattice", np.array([*frame, count], np.float64))
     made = [state.create(f"{prefix}/{field}", kind, length) for field, (kind, length) in fields.items()]
     cells = ObjectGrid(*made)
-    fill_objects(cells, *places, lattice)
+    fill_objects(cells, *places, frame)
     return cells
 
 
 def laid(state: SlotState, stream: int) -> dict[str, GridFrame]:
     """Return the grids of all `ObjectCellStore`s of a stream, by the names of their folders."""
     folders = [name for name in derived(state, "objects", stream) if f"{name}/lattice" in state]
-    return {name: _lattice(state, name) for name in folders}
+    return {name: _frame(state, name) for name in folders}
 
 
-def _lattice(state: SlotState, folder: str) -> GridFrame:
+def _frame(state: SlotState, folder: str) -> GridFrame:
     x0, y0, per_x, per_y, side, _ = state.array(f"{folder}/lattice").tolist()
     return GridFrame(x0, y0, per_x, per_y, int(side))
 

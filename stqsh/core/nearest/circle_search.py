@@ -20,7 +20,7 @@ from stqsh.core.kernels.index.static_rects import IS, CandidatePairs
 from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.nearest.text_filter import TextFilter
 from stqsh.core.objects.batch_objects import arrivals_at
-from stqsh.core.regions.grid_layout import lattice_over
+from stqsh.core.regions.grid_layout import frame_over
 
 _MAX_SIDE = 512
 _PLACES_A_CELL = 4
@@ -69,7 +69,7 @@ class CircleSearch:
         x, y = self.present.nx, self.present.ny
         side = int(np.clip((len(x) / _PLACES_A_CELL) ** 0.5, 1, _MAX_SIDE))
         some = slice(None, None, max(1, len(x) // _SAMPLE))
-        return build_place_grid(x, y, lattice_over(x[some], y[some], side))
+        return build_place_grid(x, y, frame_over(x[some], y[some], side))
 
     @cached_property
     def _asking(self) -> TextFilter:

@@ -34,7 +34,7 @@ _LARGE = 81
 """A rectangle that touches more cells than this is in a coarser grid."""
 
 
-def lattice_over(xs: Array, ys: Array, side: int, bounds: Bounds | None = None) -> GridFrame:
+def frame_over(xs: Array, ys: Array, side: int, bounds: Bounds | None = None) -> GridFrame:
     """Lay a grid of `side` x `side` cells over `bounds` (x1, y1, x2, y2), or else over the points.
 
     Without bounds, the outermost half per cent of the points on each side falls into the border cells.
@@ -67,8 +67,8 @@ class StaticRectIndex:
 
     def fill(self, rects: Array, tag: Array, bounds: Bounds | None, side: int | None = None) -> None:
         """Replace the rectangles, float64 (n, 4), and tags, int32 (n,), see `rect_lists`."""
-        lattice, lists = rect_lists(rects, tag, bounds, side)
-        self._state.replace(f"{self._prefix}/lattice", np.array(lattice, np.float64))
+        frame, lists = rect_lists(rects, tag, bounds, side)
+        self._state.replace(f"{self._prefix}/lattice", np.array(frame, np.float64))
         self._state.replace(f"{self._prefix}/start", lists.start)
         self._state.replace(f"{self._prefix}/whole", lists.whole)
         self._state.replace(f"{self._prefix}/corners", lists.rects.reshape(-1))
@@ -76,8 +76,8 @@ class StaticRectIndex:
 
     def ordered(self, events: Transitions) -> tuple[Array | None, Transitions]:
         """Order events for a fast `join`; return the order, int32 (None if unchanged), and the events."""
-        lattice = self.lists()[0]
-        return (None, events) if are_few(events, lattice) else by_cell(events, lattice)
+        frame = self.lists()[0]
+        return (None, events) if are_few(events, frame) else by_cell(events, frame)
 
     def join(self, events: Transitions) -> CandidatePairs:
         """Return pairs of events and rectangles, see `kernels.join.static_join.join`; call `fill` first."""
@@ -107,8 +107,8 @@ def rect_lists(
     side = side or suitable_side(rects, [x1, y1, x2, y2])
     around_x, around_y = (_AROUND / 2 * max(far - low, _TINY) / side for low, far in ((x1, x2), (y1, y2)))
     within = (x1 - around_x, y1 - around_y, x2 + around_x, y2 + around_y)
-    lattice = lattice_over(rects[:0, 0], rects[:0, 0], side + _AROUND, within)
-    return lattice, build_rect_grid(rects, tag, lattice, _LARGE)
+    frame = frame_over(rects[:0, 0], rects[:0, 0], side + _AROUND, within)
+    return frame, build_rect_grid(rects, tag, frame, _LARGE)
 
 
 def suitable_side(rects: Array, bounds: list[float]) -> int:

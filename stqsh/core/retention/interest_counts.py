@@ -189,5 +189,5 @@ def remove_from_index(interest: InterestTracker, objects: Array) -> None:
     """Remove objects, int32, from the cells of moving queries after the last step."""
     batch, prefix = interest.batch, interest.prefix
     if len(objects) and f"{prefix}/cells/lattice" in batch.state:
-        lattice, cells = ObjectCellStore(batch, prefix).open(batch.objects.events)
-        remove_from_cells(cells, objects, lattice)
+        frame, cells = ObjectCellStore(batch, prefix).open(batch.objects.events)
+        remove_from_cells(cells, objects, frame)

@@ -99,5 +99,5 @@ def compact(batch: StreamBatch, most: int) -> None:
         timing = batch.timing
         lasts = known if timing.report < 0 else known & (silent_from(ts, timing) > timing.last)
         places = np.where(lasts, x, np.nan), np.where(lasts, y, np.nan)
-        for folder, lattice in grids.items():
-            lay_cells(state, folder, lattice, places)
+        for folder, frame in grids.items():
+            lay_cells(state, folder, frame, places)

@@ -20,7 +20,7 @@ from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.join.near_rows import NearRegions, is_near, mark_cells, select_rows
 from stqsh.core.objects.object_table import ObjectTable
 from stqsh.core.queries.query_table import ACTIVE, CIRCLE
-from stqsh.core.regions.grid_layout import StaticRectIndex, lattice_over, rect_lists
+from stqsh.core.regions.grid_layout import StaticRectIndex, frame_over, rect_lists
 from stqsh.core.retention.interest_table import InterestTable
 from stqsh.core.state.columns import concatenate
 from stqsh.core.state.interner import Interner
@@ -79,8 +79,8 @@ def _marked(
     row = np.repeat(np.arange(len(who)), count)
     mover = at[np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count) + begin[row]]
     boxes = _boxes(queries, mover, x[row], y[row], spec.planar)
-    lattice = lattice_over(boxes[:, 0::2].ravel(), boxes[:, 1::2].ravel(), _SIDE, spec.bounds)
-    return lattice, mark_cells(boxes, lattice)
+    frame = frame_over(boxes[:, 0::2].ravel(), boxes[:, 1::2].ravel(), _SIDE, spec.bounds)
+    return frame, mark_cells(boxes, frame)
 
 
 def _sighted(focal: ObjectTable, piece: BatchPiece) -> tuple[Array, Array, Array]:

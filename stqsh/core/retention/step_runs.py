@@ -221,19 +221,19 @@ def _moving(interest: InterestTracker, arrivals: Transitions) -> MovingInput:
     at = np.flatnonzero((queries.focal >= 0) & (queries.mode == ACTIVE)).astype(np.int32)
     store = ObjectCellStore(batch, interest.prefix)
     if len(at):
-        lattice, cells = store.open(arrivals)
+        frame, cells = store.open(arrivals)
     else:
         store.release()
-        lattice = GridFrame(0.0, 0.0, 1.0, 1.0, 1)
-        cells = lay_cells(SlotState.fresh(0), interest.prefix, lattice, (np.empty(0), np.empty(0)))
+        frame = GridFrame(0.0, 0.0, 1.0, 1.0, 1)
+        cells = lay_cells(SlotState.fresh(0), interest.prefix, frame, (np.empty(0), np.empty(0)))
     lives = QueryLifetimes(np.full(len(queries), batch.timing.first - 1), queries.until)
     turns = batch.focal.events if len(at) else by_step(batch.focal.events, np.empty(0, np.int64))
-    turns = by_step(turns, by_step_and_cell(turns, batch.timing.first, lattice))
+    turns = by_step(turns, by_step_and_cell(turns, batch.timing.first, frame))
     return MovingInput(
         turns,
         cells,
         movers_of(interest.context, at),
-        MovingJoinParams(lattice, lives, batch.spec.planar),
+        MovingJoinParams(frame, lives, batch.spec.planar),
     )
 
 

@@ -132,7 +132,7 @@ class KeywordIndex:
         here.
         """
         self._tree.add_terms()
-        trees = KeywordTrees(self._tree.forest, self.asked, said.spans, self._tree.lattice)
+        trees = KeywordTrees(self._tree.forest, self.asked, said.spans, self._tree.frame)
         found = join(events, frozen(said.old), frozen(said.new), trees)
         return CandidatePairs(found.event, self.queries.position[found.query], found.flags)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stqsh.arrays import Array
-from stqsh.core.regions.grid_layout import lattice_over
+from stqsh.core.regions.grid_layout import frame_over
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.stream import Bounds
 
@@ -36,7 +36,7 @@ class PlaceCounts:
         if not len(x):
             return
         if not len(self.cells):
-            frame = lattice_over(x, y, _SIDE, bounds)
+            frame = frame_over(x, y, _SIDE, bounds)
             self._state.replace(f"{self._prefix}/frame", np.array(frame[:4], np.float64))
             self._state.create(f"{self._prefix}/cells", np.int64, _SIDE**2)
         column, row = (np.minimum(at, _SIDE - 1).astype(np.int64) for at in self._scaled(x, y))

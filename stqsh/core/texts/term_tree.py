@@ -9,7 +9,7 @@ from stqsh.core.kernels.index.static_rects import GridFrame
 from stqsh.core.kernels.index.term_quadtrees import DEPTH, WIDTH, TermQuadtrees
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.join.keyword_join import insert_queries, renumber_queries
-from stqsh.core.regions.grid_layout import lattice_over
+from stqsh.core.regions.grid_layout import frame_over
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import add_derived, add_reference
 from stqsh.core.texts.query_terms import QueryTerms
@@ -39,7 +39,7 @@ class TermTree:
         add_reference(state, f"{prefix}/forest/rest", "terms")
         add_derived(state, f"{prefix}/forest/root", "terms")
 
-    def _clear(self, lattice: GridFrame, count: int) -> None:
+    def _clear(self, frame: GridFrame, count: int) -> None:
         """Remove all queries, and replace the grid."""
         state, folder = self._state, f"{self._prefix}/forest"
         for name, dtype, length in (
@@ -52,7 +52,7 @@ class TermTree:
         ):
             state.create(f"{folder}/{name}", dtype, length)
         state.array(f"{folder}/used")[0] = 1
-        state.replace(f"{self._prefix}/lattice", np.array([*lattice, count], np.float64))
+        state.replace(f"{self._prefix}/lattice", np.array([*frame, count], np.float64))
 
     def _array(self, name: str) -> Array:
         return self._state.array(f"{self._prefix}/{name}")
@@ -68,7 +68,7 @@ class TermTree:
         )
 
     @property
-    def lattice(self) -> GridFrame:
+    def frame(self) -> GridFrame:
         """The finest cells."""
         x0, y0, per_x, per_y, side, _ = self._array("lattice").tolist()
         return GridFrame(x0, y0, per_x, per_y, int(side))
@@ -105,8 +105,8 @@ class TermTree:
         """Insert all queries into a new grid that is built for their number."""
         box = self._asked.rows.box
         rows = np.flatnonzero(~np.isnan(box[:, 0]))
-        lattice = lattice_over(box[:, 0::2].ravel(), box[:, 1::2].ravel(), 1 << DEPTH, bounds)
-        self._clear(lattice, len(rows))
+        frame = frame_over(box[:, 0::2].ravel(), box[:, 1::2].ravel(), 1 << DEPTH, bounds)
+        self._clear(frame, len(rows))
         self._insert(rows)
 
     def _insert(self, rows: Array) -> None:
@@ -121,7 +121,7 @@ class TermTree:
         while True:
             nodes, entries, *_ = self._array("forest/used").tolist()
             self._make_room(nodes + more, entries + more)
-            if insert_queries(self.forest, asked, frozen(rows), frozen(rarity), self.lattice, done):
+            if insert_queries(self.forest, asked, frozen(rows), frozen(rarity), self.frame, done):
                 break
             more *= 2
         nodes, entries, *_ = self._array("forest/used").tolist()

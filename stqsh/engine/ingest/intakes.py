@@ -12,7 +12,7 @@ from stqsh.engine.ingest.http_streams import HttpIntake, spooled
 from stqsh.sources.live.directory_spool import DirectoryTaker
 from stqsh.sources.live.line_spool import SPOOL, SpoolWriter
 from stqsh.sources.live.protocol import write_problem
-from stqsh.spec.stream import DirectorySourceSpec, HttpSourceSpec, SocketSourceSpec
+from stqsh.spec.stream import DirectorySourceSpec, HttpSourceSpec, SocketSourceSpec, StreamSpec
 from stqsh.storage.disk_space import is_full
 from stqsh.storage.home import SessionHome
 from stqsh.storage.rows import StreamRow
@@ -42,37 +42,52 @@ class Intakes:
 
     def _work(self, stream: StreamRow, stop: threading.Event) -> Callable[[], None] | None:
         """Return the function that the thread of a stream runs until `stop` is set."""
-        source, spool = stream.spec.source, self._home.stream(stream.id) / SPOOL
-        if isinstance(source, SocketSourceSpec):
-            return lambda: receive_lines(source.address, spool, stop)
-        if isinstance(source, HttpSourceSpec):
-            folder = self._home.stream(stream.id)
+        folder = self._home.stream(stream.id)
+        if isinstance(stream.spec.source, HttpSourceSpec):
             intake = HttpIntake(stream.spec, folder, spooled(folder, stop))
             return lambda: intake.listen(stop)
-        if isinstance(source, DirectorySourceSpec):
-            return lambda: self._take_files(stream, stop)
-        return None
-
-    def _take_files(self, stream: StreamRow, stop: threading.Event) -> None:
-        """Read the files of a directory as they appear; after a failure, resume from the ledger."""
-        taker, spool = None, self._home.stream(stream.id) / SPOOL
-        while not stop.is_set():
-            wait = _LOOK_S
-            try:
-                taker = taker or DirectoryTaker(stream.spec, spool)
-                if not is_full(self._home.path):
-                    taker.look()
-                write_problem(spool, "")
-            except Exception as error:
-                log.exception("stream %s: files cannot be taken; it is tried again", stream.name)
-                taker, wait = None, _FAILED_S
-                write_problem(spool, f"files cannot be taken: {error}; it is tried again")
-            stop.wait(wait)
+        work = spool_input(stream.spec, folder)
+        return None if work is None else lambda: work(stop)
 
     def keep(self, stream_ids: set[int]) -> None:
         """Stop the threads of all streams except these."""
         for id_ in self._stops.keys() - stream_ids:
             self._stops.pop(id_).set()
+
+
+def spool_input(
+    stream: StreamSpec, folder: Path, *, keeps_lines: bool = False
+) -> Callable[[threading.Event], None] | None:
+    """Return the function that writes the input of a SOCKET or DIRECTORY into a spool until an event is set.
+
+    Args:
+        stream: what has the source; None is returned for other sources.
+        folder: its folder in the session's home.
+        keeps_lines: as in `DirectoryTaker`.
+    """
+    source, spool = stream.source, folder / SPOOL
+    if isinstance(source, SocketSourceSpec):
+        return lambda stop: receive_lines(source.address, spool, stop)
+    if isinstance(source, DirectorySourceSpec):
+        return lambda stop: _take_files(stream, spool, stop, keeps_lines=keeps_lines)
+    return None
+
+
+def _take_files(stream: StreamSpec, spool: Path, stop: threading.Event, *, keeps_lines: bool) -> None:
+    """Read the files of a directory as they appear; after a failure, resume from the ledger."""
+    taker = None
+    while not stop.is_set():
+        wait = _LOOK_S
+        try:
+            taker = taker or DirectoryTaker(stream, spool, keeps_lines=keeps_lines)
+            if not is_full(spool):
+                taker.look()
+            write_problem(spool, "")
+        except Exception as error:
+            log.exception("stream %s: files cannot be taken; it is tried again", stream.name)
+            taker, wait = None, _FAILED_S
+            write_problem(spool, f"files cannot be taken: {error}; it is tried again")
+        stop.wait(wait)
 
 
 _CONNECT_S = 5.0

@@ -1,8 +1,8 @@
-"""Query intakes: a thread for each query stream turns the messages of its topics, or its posts, into queries.
+"""Query intakes: a thread for each query stream turns the rows of its source into queries.
 
-The position in Kafka is in control.db, where it changes together with the queries
-(`stqsh.sources.query_rows`). So an intake that is killed continues after the last message that counts. A post
-is answered after its rows have been applied.
+The position in Kafka, or in the spool of a source that cannot be read again, is in control.db, where it
+changes together with the queries (`stqsh.sources.query_rows`). So an intake that is killed continues after
+the last row that counts. A post is answered after its rows have been applied.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 import logging
 import shutil
 import threading
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from stqsh.engine.ingest.http_streams import HttpIntake, RefusedError, Store, check_room, no_valid_line
+from stqsh.engine.ingest.intakes import spool_input
 from stqsh.engine.planning.live_inputs import TruncationWatch, why_waiting
 from stqsh.errors import HomeError, StqshError
 from stqsh.sources.live.decoding import MessageDecoder, PlacedRecords
@@ -27,15 +27,17 @@ from stqsh.sources.live.line_spool import SPOOL
 from stqsh.sources.live.protocol import (
     LiveSource,
     MessageRange,
+    MessageReader,
     Position,
     advance,
     ranges,
     with_new_parts,
     write_problem,
 )
-from stqsh.sources.live.registry import open_source
+from stqsh.sources.live.record_spool import RecordReader
+from stqsh.sources.live.registry import open_message_reader, open_source, trim
 from stqsh.sources.query_rows import BadRowError, OtherPositionError, SourceRows, apply_rows, schema_of
-from stqsh.spec.stream import HttpSourceSpec, KafkaSourceSpec
+from stqsh.spec.stream import DirectorySourceSpec, HttpSourceSpec, InsertsSourceSpec, KafkaSourceSpec
 from stqsh.storage.control_log import ControlDb, get_meta
 from stqsh.storage.home import SessionHome
 from stqsh.storage.queries.query_streams import QueryStreamRow, live_query_streams, query_stream_by_id
@@ -76,7 +78,8 @@ class QueryIntakes:
 
     def look(self) -> None:
         """Start the intakes of new query streams, and stop those of dropped ones."""
-        live = {stream.id: stream for stream in live_query_streams(self._control) if _is_read(stream)}
+        streams = live_query_streams(self._control)
+        live = {each.id: each for each in streams if not isinstance(each.spec.rows.source, InsertsSourceSpec)}
         for id_ in self._intakes.keys() - live.keys():
             thread, stop = self._intakes.pop(id_)
             stop.set()
@@ -94,7 +97,7 @@ class QueryIntakes:
         if isinstance(stream.spec.rows.source, HttpSourceSpec):
             store = applied(self._home, self._control, stream)
             return HttpIntake(stream.spec.rows, self._home.stream(stream.id), store).listen
-        return KafkaIntake(self._home, self._control, stream).follow
+        return SourceIntake(self._home, self._control, stream).follow
 
     def _run(self) -> None:
         seen = -1
@@ -106,10 +109,6 @@ class QueryIntakes:
                     seen = version
             except Exception:
                 log.exception("the query streams are not watched for a moment")
-
-
-def _is_read(stream: QueryStreamRow) -> bool:
-    return isinstance(stream.spec.rows.source, KafkaSourceSpec | HttpSourceSpec)
 
 
 def applied(home: SessionHome, control: ControlDb, stream: QueryStreamRow) -> Store:
@@ -133,23 +132,23 @@ def applied(home: SessionHome, control: ControlDb, stream: QueryStreamRow) -> St
     return store
 
 
-class KafkaIntake:
-    """Applies the messages of a query stream's topics, in the order of each partition."""
+class SourceIntake:
+    """Applies the rows of a query stream's source: in the order of each partition, of lines, or of files."""
 
     def __init__(self, home: SessionHome, control: ControlDb, stream: QueryStreamRow) -> None:
-        source = stream.spec.rows.source
-        assert isinstance(source, KafkaSourceSpec), f"{stream.name} reads Kafka"
         self._home, self._control, self._id, self._spec = home, control, stream.id, stream.spec
         self._name, self._folder = stream.name, home.stream(stream.id)
         self._profile = get_meta(control, "profile") or ""
-        self._settings = partial(client_settings, source.brokers, self._profile)
-        self._decoder = MessageDecoder.of(stream.spec.rows)
         self._truncation = TruncationWatch()
-        self._reader: KafkaReader | None = None
+        self._kafka: KafkaReader | None = None
         self._reported: str | None = None
 
     def follow(self, stop: threading.Event) -> None:
-        """Apply messages as they arrive until `stop` is set; after a failure, try again."""
+        """Apply rows as they arrive until `stop` is set; after a failure, try again."""
+        (self._folder / SPOOL).mkdir(mode=0o700, parents=True, exist_ok=True)
+        spool = spool_input(self._spec.rows, self._folder, keeps_lines=True)
+        if spool is not None:
+            threading.Thread(target=spool, args=(stop,), name=f"{self._name} spool", daemon=True).start()
         source = open_source(self._spec.rows, self._folder, self._profile)
         try:
             while not stop.wait(_LOOK_S):
@@ -166,11 +165,11 @@ class KafkaIntake:
                     stop.wait(_FAILED_S)
         finally:
             source.close()
-            if self._reader is not None:
-                self._reader.close()
+            if self._kafka is not None:
+                self._kafka.close()
 
     def look(self, source: LiveSource) -> None:
-        """Apply the messages that have arrived."""
+        """Apply the rows that have arrived."""
         stream = query_stream_by_id(self._control, self._id)
         state = source.state()
         position = with_new_parts(stream.position, state) if stream.position else source.begin()
@@ -187,20 +186,37 @@ class KafkaIntake:
         if not waits:
             for part in ranges(position, advance(position, state, _ROOM)):
                 stream = self._read(stream, part, skips=skips)
+            trim(self._folder, stream.position)
 
     def _read(self, stream: QueryStreamRow, part: MessageRange, *, skips: bool) -> QueryStreamRow:
-        """Apply the messages of a range."""
-        from stqsh.sources.live.kafka_reader import KafkaReader  # slow: only for sessions with Kafka
+        """Apply the rows of a range."""
+        for rows, after in self._rows(part, skips=skips):
+            stream = self._apply(stream, rows, {**stream.position, part.part: after})
+        end = {**stream.position, part.part: part.stop}  # the last places of Kafka may hold no message
+        return stream if end == stream.position else self._apply(stream, self._nothing(), end)
 
-        self._reader = reader = self._reader or KafkaReader(self._settings())
-        reader.skips, reader.wants_keys = skips, bool(self._decoder.meta)
+    def _rows(self, part: MessageRange, *, skips: bool) -> Iterator[tuple[SourceRows, int]]:
+        """Yield the rows of a range, some at a time, each time with the place after them."""
+        rows = self._spec.rows
+        if isinstance(rows.source, DirectorySourceSpec):
+            for found, file, after in RecordReader(self._folder / SPOOL).read_placed(part):
+                yield SourceRows(found.records, file, found.places, found.dead), after
+            return
+        decoder = MessageDecoder.of(rows)
+        if isinstance(rows.source, KafkaSourceSpec):
+            from stqsh.sources.live.kafka_reader import KafkaReader  # slow: only for sessions with Kafka
+
+            if self._kafka is None:
+                self._kafka = KafkaReader(client_settings(rows.source.brokers, self._profile))
+            reader: MessageReader = self._kafka
+            self._kafka.skips, self._kafka.wants_keys = skips, bool(decoder.meta)
+        else:
+            reader = open_message_reader(rows, self._folder / SPOOL, self._profile, skips=skips)
         for messages in reader.read(part):
-            found = self._decoder.decode_placed(messages)
-            rows = SourceRows(found.records, part.part, found.places, found.dead)
-            after = {**stream.position, part.part: int(messages.offsets[-1]) + 1}
-            stream = self._apply(stream, rows, after)
-        after = {**stream.position, part.part: part.stop}  # the last places may hold no message
-        return stream if after == stream.position else self._apply(stream, self._nothing(), after)
+            found = decoder.decode_placed(messages)
+            # Lines are numbered from 1, so the place of the last one is the place after it.
+            after = int(messages.offsets[-1]) + isinstance(rows.source, KafkaSourceSpec)
+            yield SourceRows(found.records, messages.place, found.places, found.dead), after
 
     def _apply(self, stream: QueryStreamRow, rows: SourceRows, after: Position) -> QueryStreamRow:
         apply_rows(self._control, self._home, stream, rows, after)
@@ -213,6 +229,5 @@ class KafkaIntake:
     def _report(self, problem: str) -> None:
         """Record why the query stream waits; "" if it does not."""
         if problem != self._reported:
-            (self._folder / SPOOL).mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_problem(self._folder / SPOOL, problem)
+            write_problem(self._folder, problem)
             self._reported = problem

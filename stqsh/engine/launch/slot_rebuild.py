@@ -240,9 +240,9 @@ def _steps(home: SessionHome, at: Offset, end: Offset) -> Iterator[tuple[Offset,
     moved = [stream for stream, row in end.rows.items() if row != at.rows.get(stream, 0)]
     stores = {stream: open_store(home.stream(stream)) for stream in sorted(moved)}
     while at.step < end.step:
-        feeds = [StreamInput(stream, store, at.rows.get(stream, 0)) for stream, store in stores.items()]
+        inputs = [StreamInput(stream, store, at.rows.get(stream, 0)) for stream, store in stores.items()]
         first_tick, last_tick = end.tick_of(at.step + 1), end.tick_of(end.step)
-        tick = last_tick_that_fits(feeds, first_tick, last_tick, BatchLimit(_RECORDS, _BYTES))
+        tick = last_tick_that_fits(inputs, first_tick, last_tick, BatchLimit(_RECORDS, _BYTES))
         rows = {stream: store.rows_until(tick) for stream, store in stores.items()}
         after = end if tick >= last_tick else replace(end, step=end.step_of(tick), rows={**at.rows, **rows})
         yield at, after

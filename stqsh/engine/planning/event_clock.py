@@ -75,9 +75,9 @@ def _start_run(view: SessionView, offset: Offset, seq: int, asked: RunSpec, now_
         return None
     if view.is_live():
         return start_live_run(view, offset, seq, asked, now_us)
-    feeds = view.feeds(offset)
-    offset = start_clock(offset, feeds, view.streams())
-    return replace(offset, run=_run_state(view, offset, feeds, seq, asked))
+    inputs = view.inputs(offset)
+    offset = start_clock(offset, inputs, view.streams())
+    return replace(offset, run=_run_state(view, offset, inputs, seq, asked))
 
 
 def start_live_run(view: SessionView, offset: Offset, seq: int, asked: RunSpec, now_us: int) -> Offset:
@@ -98,7 +98,7 @@ def start_live_clock(view: SessionView, offset: Offset, now_us: int) -> Offset:
 
 
 def _run_state(
-    view: SessionView, offset: Offset, feeds: list[StreamInput], seq: int, run: RunSpec
+    view: SessionView, offset: Offset, inputs: list[StreamInput], seq: int, run: RunSpec
 ) -> RunState:
     """Return a RUN with its last step: the one requested, or the end of the data if all are finite.
 
@@ -106,16 +106,16 @@ def _run_state(
     """
     if offset.base_tick is None:
         return RunState(seq, offset.step)
-    end, asked = last_step(offset, feeds), requested_step(offset, run)
+    end, asked = last_step(offset, inputs), requested_step(offset, run)
     if end is None or (offset.step < end and asked < end):
         return RunState(seq, max(offset.step, asked))
-    return _run_to_end(view, offset, feeds, seq, end)
+    return _run_to_end(view, offset, inputs, seq, end)
 
 
-def _run_to_end(view: SessionView, offset: Offset, feeds: list[StreamInput], seq: int, end: int) -> RunState:
+def _run_to_end(view: SessionView, offset: Offset, inputs: list[StreamInput], seq: int, end: int) -> RunState:
     """Return a RUN whose last step is the end of the data, or the further step due there."""
     if offset.step >= end:
-        return RunState(seq, offset.step + int(view.owes_a_step(feeds)))
+        return RunState(seq, offset.step + int(view.owes_a_step(inputs)))
     closes = is_refreshed_after(view, offset, seq, end)
     return RunState(seq, end + int(closes), closes)
 
@@ -131,31 +131,31 @@ def closed_play(view: SessionView, offset: Offset, play: PlayState, taken: Offse
 
     That step refreshes queries with SYNC, as when a RUN reaches the end.
     """
-    feeds = view.feeds(offset)
-    end = last_step(offset, feeds)
+    inputs = view.inputs(offset)
+    end = last_step(offset, inputs)
     is_last = end is not None and offset.step < end <= taken.step and not view.is_waiting()
-    if not is_last or any(feed.left and feed.stream_id not in play.streams for feed in feeds):
+    if not is_last or any(each.left and each.stream_id not in play.streams for each in inputs):
         return taken
     if not is_refreshed_after(view, offset, taken.seq, taken.step):
         return taken
     return replace(taken, step=taken.step + 1, closing=taken.step + 1)
 
 
-def within_data(view: SessionView, offset: Offset, feeds: list[StreamInput], run: RunState) -> RunState:
+def within_data(view: SessionView, offset: Offset, inputs: list[StreamInput], run: RunState) -> RunState:
     """Return a RUN limited to the data, which may have become finite since it began.
 
     This happens if an endless stream is dropped. Otherwise time would advance to the last requested step, at
     once, and a plain `RUN` has none.
     """
-    end = None if run.closes or offset.base_tick is None else last_step(offset, feeds)
+    end = None if run.closes or offset.base_tick is None else last_step(offset, inputs)
     if end is None or run.until <= max(end, offset.step + 1):
         return run
-    return _run_to_end(view, offset, feeds, run.seq, end)
+    return _run_to_end(view, offset, inputs, run.seq, end)
 
 
-def start_clock(offset: Offset, feeds: list[StreamInput], streams: dict[int, StreamSpec]) -> Offset:
+def start_clock(offset: Offset, inputs: list[StreamInput], streams: dict[int, StreamSpec]) -> Offset:
     """Start the clock at the earliest record, unless it has started or there is no record."""
-    base = first_tick(feeds)
+    base = first_tick(inputs)
     if offset.base_tick is not None or base is None:
         return offset
     return replace(offset, base_tick=base, tick_us=next(spec.tick_us for spec in streams.values()))
@@ -266,7 +266,7 @@ class PlaybackPace:
         self._origin: _PlayOrigin | None = None
         self._jumps = ClockJumps(steady)
 
-    def step(self, offset: Offset, play: PlayState, feeds: list[StreamInput], now_us: int) -> DueStep:
+    def step(self, offset: Offset, play: PlayState, inputs: list[StreamInput], now_us: int) -> DueStep:
         """Return the step that is due.
 
         If no stream has started, time skips to the first record of the streams that play.
@@ -279,11 +279,11 @@ class PlaybackPace:
         else:
             origin = replace(origin, us=origin.us + jump_us)
         due = origin.step + 1 + int((now_us - origin.us) * play.pace // offset.tick_us)
-        coming, gap = next_record(offset, feeds), None
+        coming, gap = next_record(offset, inputs), None
         if coming is not None and coming > due:
             wait_us = (coming - due) * offset.tick_us / play.pace
             is_long = wait_us > PATIENCE_US
-            if is_long or not any(feed.row for feed in feeds if feed.left):
+            if is_long or not any(each.row for each in inputs if each.left):
                 gap = (offset.step, coming) if is_long and offset.step else None
                 origin, due = replace(origin, us=now_us, step=coming - 1), coming
         self._origin = origin
@@ -296,23 +296,23 @@ class PlaybackPace:
         return self._origin.us + int((taken.step - self._origin.step - 1) * taken.tick_us / play.pace)
 
 
-def next_record(offset: Offset, feeds: list[StreamInput]) -> int | None:
+def next_record(offset: Offset, inputs: list[StreamInput]) -> int | None:
     """Return the step of the next record; None if there is none or it is not generated yet."""
-    if any(not feed.left and not feed.store.complete for feed in feeds):
+    if any(not each.left and not each.store.complete for each in inputs):
         return None
-    ticks = [feed.store.tick_of_row(feed.row) for feed in feeds if feed.left]
+    ticks = [each.store.tick_of_row(each.row) for each in inputs if each.left]
     return offset.step_of(min(ticks)) if ticks else None
 
 
 def batch_clock(
-    first: Offset, last: Offset, feeds: list[StreamInput], asks: tuple[AskSpec, ...]
+    first: Offset, last: Offset, inputs: list[StreamInput], asks: tuple[AskSpec, ...]
 ) -> BatchClock:
     """Return the `clock` chunk's content of the batch between two offsets."""
-    end = last_step(last, feeds) if last.base_tick is not None else None
-    is_at_end = end is not None and last.step >= end and not any(feed.left for feed in feeds)
+    end = last_step(last, inputs) if last.base_tick is not None else None
+    is_at_end = end is not None and last.step >= end and not any(each.left for each in inputs)
     playing = bool(last.play and last.play.streams)
     # A live stream whose source has not responded yet plays, but has neither position nor end.
-    is_live = bool(last.live) or (playing and not feeds)
+    is_live = bool(last.live) or (playing and not inputs)
     return BatchClock(
         first_step=first.step + 1,
         last_step=last.step,
@@ -324,9 +324,9 @@ def batch_clock(
         ended=last.ended if is_live else is_at_end,
         running=last.run is not None,
         playing=playing,
-        playback=_playback(last, feeds),
+        playback=_playback(last, inputs),
         rows=last.rows,
-        backlog=records_behind(last, feeds),
+        backlog=records_behind(last, inputs),
         due_us=last.due_us,
         room=last.room,
         asks=asks,
@@ -334,22 +334,22 @@ def batch_clock(
     )
 
 
-def _playback(last: Offset, feeds: list[StreamInput]) -> Playback | None:
+def _playback(last: Offset, inputs: list[StreamInput]) -> Playback | None:
     """Return the state of a PLAY at a pace after a batch; while nothing plays, of a PLAY at pace 1."""
     pace = last.play.pace if last.play and last.play.streams else 1.0
-    if pace is None or last.tick_us is None or not feeds:
+    if pace is None or last.tick_us is None or not inputs:
         return None
-    taking = [feed for feed in feeds if is_playing(last, feed.stream_id)] or feeds
+    taking = [each for each in inputs if is_playing(last, each.stream_id)] or inputs
     coming, (before, after) = next_record(last, taking), last.gap
     next_us = None if coming is None else max(0, coming - last.step) * last.tick_us
     return Playback(pace, next_us, (after - before) * last.tick_us, after)
 
 
-def records_behind(offset: Offset, feeds: list[StreamInput]) -> int:
+def records_behind(offset: Offset, inputs: list[StreamInput]) -> int:
     """Count the records that exist for steps that were due and not taken."""
     if not offset.behind or offset.base_tick is None:
         return 0
-    taking = feeds if offset.run else [feed for feed in feeds if is_playing(offset, feed.stream_id)]
+    taking = inputs if offset.run else [each for each in inputs if is_playing(offset, each.stream_id)]
     return records_until(taking, offset.tick_of(offset.step + offset.behind))
 
 
@@ -358,12 +358,12 @@ def is_playing(offset: Offset, stream: int) -> bool:
     return offset.play is not None and stream in offset.play.streams
 
 
-def last_step(offset: Offset, feeds: list[StreamInput]) -> int | None:
+def last_step(offset: Offset, inputs: list[StreamInput]) -> int | None:
     """Return the step at which finite streams end, None if one has no end; the clock must have started.
 
     Streams without records end at the clock's position.
     """
-    if not all(feed.store.complete for feed in feeds):
+    if not all(each.store.complete for each in inputs):
         return None
-    end = last_tick(feeds)
+    end = last_tick(inputs)
     return offset.step if end is None else max(offset.step_of(end), 0)

@@ -148,7 +148,7 @@ class Planner:
         last = replace(last, by_slot=last.by_slot and self.folds)
         lookups = log.lookups().keys(last.asked) if last.asked > first.asked else {}
         asks = tuple(question(*row) for row in snapshots(log.pending, first.answered, last.answered))
-        clock = batch_clock(first, last, self._view.feeds(last), asks)
+        clock = batch_clock(first, last, self._view.inputs(last), asks)
         if self._view.is_live():
             clock = self.live.describe(clock, last)
         defined = max(first.defined, first.seq), max(last.defined, last.seq)
@@ -174,7 +174,7 @@ class Planner:
             begin = [stream for stream in last.dealing if stream not in first.dealing]
             head = replace(head, seeded={stream: last.dealers[stream] for stream in begin})
         head = replace(head, left=left, unread=self._view.unread(defined))
-        crossed = {feed.stream_id: feed.store for feed in self._view.feeds(last)} if last.dealt else {}
+        crossed = {each.stream_id: each.store for each in self._view.inputs(last)} if last.dealt else {}
         span = BatchSpan(first, last, {stream: crossed[stream] for stream in last.dealt})
         tasks = cut_into_tasks(self.blobs, self.slots, head, span, planner_state, self._tuning)
         self._routes.publish(last.names)
@@ -283,29 +283,29 @@ class Planner:
         return replace(taken, seq=seq, dealers=_dealers(planner_state, offset), copied=planner_state.copied)
 
     def _next_of_run(self, offset: Offset, run: RunState) -> Offset | None:
-        feeds = self._view.feeds(offset)
-        run = within_data(self._view, offset, feeds, run)
+        inputs = self._view.inputs(offset)
+        run = within_data(self._view, offset, inputs, run)
         if run.until <= offset.step:
             return finish_run(offset, run)
-        taken = self._take_steps(offset, feeds, run.until)
+        taken = self._take_steps(offset, inputs, run.until)
         if taken is None or taken.step < run.until:
             return taken
         return finish_run(replace(taken, closing=run.until) if run.closes else taken, run)
 
     def _next_of_play(self, offset: Offset, play: PlayState, now_us: int) -> Offset | None:
-        feeds = [feed for feed in self._view.feeds(offset) if feed.stream_id in play.streams]
-        offset = start_clock(offset, feeds, self._view.streams())
+        inputs = [each for each in self._view.inputs(offset) if each.stream_id in play.streams]
+        offset = start_clock(offset, inputs, self._view.streams())
         if offset.base_tick is None:
             return None
-        end = last_step(offset, feeds)
+        end = last_step(offset, inputs)
         gap = None
         if end is not None and offset.step >= end:
-            target = offset.step + int(self._view.owes_a_step(feeds))
+            target = offset.step + int(self._view.owes_a_step(inputs))
         else:
-            due, gap = self._pace.step(offset, play, feeds, now_us)
+            due, gap = self._pace.step(offset, play, inputs, now_us)
             far = offset.step + FAR
             target = min(far if due is None else due, far if end is None else end)
-        taken = self._take_steps(offset, feeds, target) if target > offset.step else None
+        taken = self._take_steps(offset, inputs, target) if target > offset.step else None
         if taken is None or taken.step == offset.step:
             return taken
         # At full speed and without an end, any number of records is due.
@@ -313,7 +313,7 @@ class Planner:
         taken = closed_play(self._view, offset, play, taken)
         return replace(taken, behind=behind, due_us=self._pace.due_us(taken, play), gap=gap or offset.gap)
 
-    def _take_steps(self, offset: Offset, feeds: list[StreamInput], until: int) -> Offset | None:
+    def _take_steps(self, offset: Offset, inputs: list[StreamInput], until: int) -> Offset | None:
         """Take the steps after `offset` up to `until`, or as many as fit a batch.
 
         A batch without steps precedes them if slots have to send a new dealer its initial records.
@@ -330,12 +330,12 @@ class Planner:
         if any(stream.is_significant for stream in planner_state.streams.values()):
             until = min(until, self._next_look(offset.step, until))
         last = last_tick_that_fits(
-            feeds, offset.tick_of(offset.step + 1), offset.tick_of(until), self._room_now(room)
+            inputs, offset.tick_of(offset.step + 1), offset.tick_of(until), self._room_now(room)
         )
         step = offset.step_of(last)
         if step <= offset.step:
             return None
-        rows = {feed.stream_id: feed.store.rows_until(last) for feed in feeds}
+        rows = {each.stream_id: each.store.rows_until(last) for each in inputs}
         return replace(
             offset,
             step=step,

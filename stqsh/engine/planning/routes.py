@@ -114,17 +114,17 @@ class FirstRouting:
         """
         if not (offset.run or offset.play) or self._view.streams().keys() <= self._seen:
             return False
-        feeds = [
-            feed
-            for feed in self._view.feeds(offset)
-            if feed.stream_id not in self._seen
-            and (offset.run or (offset.play and feed.stream_id in offset.play.streams))
+        inputs = [
+            each
+            for each in self._view.inputs(offset)
+            if each.stream_id not in self._seen
+            and (offset.run or (offset.play and each.stream_id in offset.play.streams))
         ]
-        self._seen.update(feed.stream_id for feed in feeds)
+        self._seen.update(each.stream_id for each in inputs)
         large = {
-            feed.stream_id: feed.store.rows
-            for feed in feeds
-            if feed.row == 0 and feed.store.complete and feed.store.rows >= fewest
+            each.stream_id: each.store.rows
+            for each in inputs
+            if each.row == 0 and each.store.complete and each.store.rows >= fewest
         }
         found = [
             self._route(stream, large[stream.id])

@@ -87,47 +87,47 @@ class TableInputs:
         return True
 
 
-def first_tick(feeds: Iterable[StreamInput]) -> int | None:
+def first_tick(inputs: Iterable[StreamInput]) -> int | None:
     """Return the earliest tick that holds a record, None if there is none."""
-    return min((feed.store.first_tick for feed in feeds if feed.store.rows), default=None)
+    return min((each.store.first_tick for each in inputs if each.store.rows), default=None)
 
 
-def last_tick(feeds: Iterable[StreamInput]) -> int | None:
+def last_tick(inputs: Iterable[StreamInput]) -> int | None:
     """Return the tick at which finite streams end; None if none has a record."""
-    return max((feed.store.last_tick for feed in feeds if feed.store.rows), default=None)
+    return max((each.store.last_tick for each in inputs if each.store.rows), default=None)
 
 
 def last_tick_that_fits(
-    feeds: Iterable[StreamInput], start_tick: int, limit_tick: int, room: BatchLimit
+    inputs: Iterable[StreamInput], start_tick: int, limit_tick: int, room: BatchLimit
 ) -> int:
     """Return the last tick of a batch that begins with `start_tick` and ends at `limit_tick` at the latest.
 
     A tick is never cut: a batch takes the ticks that fit into its room, and more only if its first tick with
     records has more. A result below `start_tick` means that an endless stream has not reached it yet.
     """
-    feeds = list(feeds)
-    for feed in feeds:
-        if not feed.store.complete:
-            limit_tick = min(limit_tick, feed.store.last_tick if feed.store.rows else start_tick - 1)
-    if limit_tick <= start_tick or _fits(feeds, limit_tick, room):
+    inputs = list(inputs)
+    for each in inputs:
+        if not each.store.complete:
+            limit_tick = min(limit_tick, each.store.last_tick if each.store.rows else start_tick - 1)
+    if limit_tick <= start_tick or _fits(inputs, limit_tick, room):
         return limit_tick
-    first = min(feed.store.tick_of_row(feed.row) for feed in feeds if feed.left)
+    first = min(each.store.tick_of_row(each.row) for each in inputs if each.left)
     low, high = max(start_tick, first), limit_tick
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if _fits(feeds, middle, room) else (low, middle)
+        low, high = (middle, high) if _fits(inputs, middle, room) else (low, middle)
     return min(low, limit_tick)
 
 
-def records_until(feeds: Iterable[StreamInput], tick: int) -> int:
+def records_until(inputs: Iterable[StreamInput], tick: int) -> int:
     """Count the untaken records up to and including a tick."""
-    return sum(max(0, feed.store.rows_until(tick) - feed.row) for feed in feeds)
+    return sum(max(0, each.store.rows_until(tick) - each.row) for each in inputs)
 
 
-def _fits(feeds: list[StreamInput], tick: int, room: BatchLimit) -> bool:
+def _fits(inputs: list[StreamInput], tick: int, room: BatchLimit) -> bool:
     """Return whether all untaken records up to and including a tick fit into a batch."""
-    rows = [max(0, feed.store.rows_until(tick) - feed.row) for feed in feeds]
-    size = sum(count * feed.store.row_bytes for count, feed in zip(rows, feeds, strict=True))
+    rows = [max(0, each.store.rows_until(tick) - each.row) for each in inputs]
+    size = sum(count * each.store.row_bytes for count, each in zip(rows, inputs, strict=True))
     return sum(rows) <= room.records and size <= room.bytes
 
 
@@ -163,7 +163,7 @@ class SessionView:
     def _replayed(self) -> dict[int, StreamSpec]:
         return {stream: spec for stream, spec in self.streams().items() if not spec.is_live}
 
-    def feeds(self, offset: Offset) -> list[StreamInput]:
+    def inputs(self, offset: Offset) -> list[StreamInput]:
         """Return the inputs of all replayed streams that are ready, in order of their ids."""
         return self._feeds.of(self._replayed(), offset)
 
@@ -171,9 +171,9 @@ class SessionView:
         """Return whether a stream or table that has not failed is still being prepared."""
         return bool(self.log.held) or self._feeds.waiting(self._replayed(), self._failed())
 
-    def owes_a_step(self, feeds: list[StreamInput]) -> bool:
+    def owes_a_step(self, inputs: list[StreamInput]) -> bool:
         """Return whether commands or early records wait for a step at the end of the data."""
-        return self.log.has_commands(that_change_answers=True) or any(feed.left for feed in feeds)
+        return self.log.has_commands(that_change_answers=True) or any(each.left for each in inputs)
 
     def is_steady(self) -> bool:
         """Return whether results depend on where batches are cut."""

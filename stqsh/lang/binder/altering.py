@@ -62,7 +62,7 @@ def _unsupported(query: QuerySpec, stream: StreamSpec | None) -> str | None:
     if query.options.dwell_us and query.kind != RANGE.name:
         return "ALTER QUERY with dwell on aggregates, LIMIT or the nearest"
     values = [one.value for one in query.select]
-    values += [] if query.first is None else [one.value for one in query.first.order]
+    values += [] if query.top_n is None else [one.value for one in query.top_n.order]
     if query.options.changes and any(has_node(value, DistanceExpr) for value in values):
         return "ALTER QUERY of a query with changes => true that selects DISTANCE"
     return None

@@ -68,16 +68,15 @@ from stqsh.spec.expression import (
 from stqsh.spec.query import (
     AGGREGATE,
     DWELLING_AGGREGATE,
-    FIRST,
     MOST_MEMBERS,
     NEAREST,
     NEAREST_AGGREGATE,
-    NEAREST_FIRST,
+    NEAREST_TOP_N,
     RANGE,
-    REFRESHED_FIRST,
     REFRESHED_NEAREST,
-    REFRESHED_NEAREST_FIRST,
-    FirstSpec,
+    REFRESHED_NEAREST_ROWS,
+    REFRESHED_ROWS,
+    TOP_N,
     JoinSpec,
     OrderColumn,
     QueryKindEntry,
@@ -85,6 +84,7 @@ from stqsh.spec.query import (
     QuerySpec,
     SelectColumn,
     SnapshotSpec,
+    TopNSpec,
     kind_of_region,
 )
 from stqsh.spec.region import (
@@ -105,7 +105,7 @@ _OF_PLACES = (InsideExpr, InsideEachExpr, RegionOfExpr, DistanceToExpr)
 """Expressions that use a record's place."""
 
 
-_BY_TIME = {FIRST.name, REFRESHED_FIRST.name, REFRESHED_NEAREST_FIRST.name}
+_BY_TIME = {TOP_N.name, REFRESHED_ROWS.name, REFRESHED_NEAREST_ROWS.name}
 """The kinds whose rows may change as time passes."""
 
 
@@ -165,7 +165,7 @@ def _registered(
         # Only records inside regions are kept: rows can wait outside of them, objects cannot.
         waits = bool(options.dwell_us) and stream is not None and stream.is_significant
         if waits or _strays(spec.region, spec.select):
-            spec = _limited(spec, FirstSpec((), MOST_MEMBERS))
+            spec = _limited(spec, TopNSpec((), MOST_MEMBERS))
     stays = options.changes and stream is not None and not stream.keeps_none
     return _timed(spec, select.relations[0].span) if stays else spec
 
@@ -179,15 +179,15 @@ def _timed(spec: QuerySpec, place: Span) -> QuerySpec:
     if spec.aggregates is not None or not any(has_node(one.value, NowExpr) for one in spec.select):
         return spec
     if spec.kind == RANGE.name:
-        spec = _limited(spec, FirstSpec((), MOST_MEMBERS))
+        spec = _limited(spec, TopNSpec((), MOST_MEMBERS))
     if spec.kind == NEAREST.name:
-        spec = _refreshed(spec, FirstSpec((), MOST_MEMBERS))
-    if spec.kind == NEAREST_FIRST.name and spec.first is not None:
-        spec = _refreshed(spec, spec.first)
-    if spec.kind not in _BY_TIME or spec.first is None:
+        spec = _refreshed(spec, TopNSpec((), MOST_MEMBERS))
+    if spec.kind == NEAREST_TOP_N.name and spec.top_n is not None:
+        spec = _refreshed(spec, spec.top_n)
+    if spec.kind not in _BY_TIME or spec.top_n is None:
         raise NotSupportedError(f"changes of what depends on NOW, of a {spec.kind} query", place)
     timed = tuple(one.value for one in spec.select if has_node(one.value, NowExpr))
-    return replace(spec, first=replace(spec.first, each_step=True, timed=timed))
+    return replace(spec, top_n=replace(spec.top_n, each_step=True, timed=timed))
 
 
 def _check_stream(stream: StreamSpec | None, options: QueryOptions, place: Span, *, adds_up: bool) -> None:
@@ -225,42 +225,42 @@ def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
     sync_us, window_us = refreshes(select)
     if sync_us is not None:
         limit = MOST_MEMBERS if select.limit is None else select.limit
-        return _refreshed(spec, FirstSpec(order, limit, sync_us=sync_us, window_us=window_us))
+        return _refreshed(spec, TopNSpec(order, limit, sync_us=sync_us, window_us=window_us))
     if select.limit is None:
         return spec  # any order gives the same rows, because updates are sent in the order of keys
     if select.nearest is not None:
         return _nearest_of_nearest(spec, select, order)
-    return _limited(spec, FirstSpec(order, min(select.limit, MOST_MEMBERS)))
+    return _limited(spec, TopNSpec(order, min(select.limit, MOST_MEMBERS)))
 
 
-def _limited(spec: QuerySpec, first: FirstSpec) -> QuerySpec:
+def _limited(spec: QuerySpec, top_n: TopNSpec) -> QuerySpec:
     """Return a continuous query with LIMIT. Raises `NotSupportedError`."""
-    values, listed = [one.value for one in first.order], [one.value for one in spec.select]
+    values, listed = [one.value for one in top_n.order], [one.value for one in spec.select]
     areas = _areas(spec, *values, *listed)
-    strays = _strays(spec.region, (*first.order, *spec.select))
+    strays = _strays(spec.region, (*top_n.order, *spec.select))
     if not strays and any(has_node(value, DistanceExpr) for value in (*values, *listed)):
-        spec, first = _with_distances(spec, first)
+        spec, top_n = _with_distances(spec, top_n)
     each_step = strays or any(has_node(value, NowExpr) for value in values)
-    return replace(spec, kind=FIRST.name, first=replace(first, each_step=each_step), areas=areas)
+    return replace(spec, kind=TOP_N.name, top_n=replace(top_n, each_step=each_step), areas=areas)
 
 
-def _refreshed(spec: QuerySpec, first: FirstSpec) -> QuerySpec:
+def _refreshed(spec: QuerySpec, top_n: TopNSpec) -> QuerySpec:
     """Return a query whose rows are evaluated repeatedly: at refreshes, or in each step.
 
     Nearest neighbours are ordered by distance unless another order is given. Members of a region are in no
     particular order unless there is a LIMIT.
     """
     is_nearest = spec.region.is_nearest
-    order = first.order or ((OrderColumn(DistanceExpr(), False),) if is_nearest else ())
+    order = top_n.order or ((OrderColumn(DistanceExpr(), False),) if is_nearest else ())
     read = [*(one.value for one in order), *(one.value for one in spec.select)]
     by_time = any(has_node(one.value, NowExpr) for one in order)
     each_step = by_time or (not is_nearest and _strays(spec.region, (*order, *spec.select)))
-    kind = REFRESHED_NEAREST_FIRST if is_nearest else REFRESHED_FIRST
-    first = replace(first, order=order, limit=min(first.limit, MOST_MEMBERS), each_step=each_step)
-    return replace(spec, kind=kind.name, first=first, areas=_areas(spec, *read))
+    kind = REFRESHED_NEAREST_ROWS if is_nearest else REFRESHED_ROWS
+    top_n = replace(top_n, order=order, limit=min(top_n.limit, MOST_MEMBERS), each_step=each_step)
+    return replace(spec, kind=kind.name, top_n=top_n, areas=_areas(spec, *read))
 
 
-def _with_distances(spec: QuerySpec, first: FirstSpec) -> tuple[QuerySpec, FirstSpec]:
+def _with_distances(spec: QuerySpec, top_n: TopNSpec) -> tuple[QuerySpec, TopNSpec]:
     """Replace DISTANCE in a query with LIMIT by the distance from its fixed centre."""
     region = spec.region
     assert isinstance(region, CircleSpec), "other regions have no fixed centre"
@@ -272,8 +272,8 @@ def _with_distances(spec: QuerySpec, first: FirstSpec) -> tuple[QuerySpec, First
         return rewrite(expr, lambda node: distance if isinstance(node, DistanceExpr) else None)
 
     select = tuple(replace(one, value=changed(one.value)) for one in spec.select)
-    order = tuple(replace(one, value=changed(one.value)) for one in first.order)
-    return replace(spec, select=select), replace(first, order=order)
+    order = tuple(replace(one, value=changed(one.value)) for one in top_n.order)
+    return replace(spec, select=select), replace(top_n, order=order)
 
 
 def _nearest_of_nearest(spec: QuerySpec, select: Select, order: tuple[OrderColumn, ...]) -> QuerySpec:
@@ -286,10 +286,10 @@ def _nearest_of_nearest(spec: QuerySpec, select: Select, order: tuple[OrderColum
     if order in ((), by_distance) and not isinstance(region.k, Hole) and limit:
         return replace(spec, region=replace(region, k=min(region.k, limit)))
     if any(has_node(one.value, NowExpr) for one in order):
-        return _refreshed(spec, FirstSpec(order, limit))
+        return _refreshed(spec, TopNSpec(order, limit))
     areas = _areas(spec, *[one.value for one in order], *[one.value for one in spec.select])
-    first = FirstSpec(order or by_distance, min(limit, MOST_MEMBERS))
-    return replace(spec, kind=NEAREST_FIRST.name, first=first, areas=areas)
+    top_n = TopNSpec(order or by_distance, min(limit, MOST_MEMBERS))
+    return replace(spec, kind=NEAREST_TOP_N.name, top_n=top_n, areas=areas)
 
 
 def _check_forgotten(select: Select, spec: QuerySpec) -> None:

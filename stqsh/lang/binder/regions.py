@@ -28,7 +28,7 @@ from stqsh.lang.ast.source import Span
 from stqsh.lang.binder.literals import key_value
 from stqsh.lang.binder.names import area_named
 from stqsh.lang.binder.parameters import Content, Hole, hole
-from stqsh.lang.catalogue import CatalogueView
+from stqsh.lang.catalogue import CatalogueView, RegionView
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.values import identifier, quoted
 from stqsh.spec.expression import Expr, InsideExpr, OrExpr, conjunction, find_nodes, rewrite
@@ -74,7 +74,7 @@ class Parts(NamedTuple):
     north: float
 
 
-def over_meridian(region: BoundRegion, stream: StreamSpec, catalogue: CatalogueView) -> Parts | None:
+def over_meridian(region: BoundRegion, stream: StreamSpec, catalogue: RegionView) -> Parts | None:
     """Return the parts of a region that crosses the 180th meridian; None for other regions."""
     if stream.planar:
         return None
@@ -91,7 +91,7 @@ def over_meridian(region: BoundRegion, stream: StreamSpec, catalogue: CatalogueV
     return _polygons_over_meridian([replace(polygon, area=area.id) for polygon in polygons])
 
 
-def go_on(spec: QuerySpec, stream: StreamSpec, catalogue: CatalogueView) -> QuerySpec:
+def go_on(spec: QuerySpec, stream: StreamSpec, catalogue: RegionView) -> QuerySpec:
     """Return a query whose regions continue across the 180th meridian.
 
     The query's own region is replaced by a box and a condition on the parts; one in its condition, by its

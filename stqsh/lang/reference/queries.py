@@ -30,8 +30,9 @@ CONTINUOUS = (
     ReferenceEntry(
         "REGISTER QUERIES",
         """REGISTER QUERIES FROM FILE 'glob' [FORMAT format] | name FROM INSERTS | name FROM HTTP PORT n
-  | name FROM KAFKA 'host:port' TOPIC 'topic', … [FROM EARLIEST | LATEST] [KEY column]
-  [SINCE NOW] [FOR duration] [WITH (…)] AS
+  | name FROM KAFKA 'host:port' TOPIC 'topic', … [FROM EARLIEST | LATEST] | name FROM STDIN
+  | name FROM SOCKET 'host:port' | name FROM DIRECTORY 'path' [FORMAT format] [KEY column] [SINCE NOW]
+  [FOR duration] [WITH (…)] AS
   SELECT list FROM stream [, table] [WHERE … :column …] [INSIDE … | NEAREST :column TO :column]""",
         "Register a continuous query for each row of a file, or of a live source as its rows arrive.",
         """REGISTER QUERIES FROM FILE 'sample_data/stands.csv' AS
@@ -45,8 +46,7 @@ STREAM.
 KEY names the column with the queries' names. Without KEY that is the column called name; where there is none,
 a query is called after its file and the number of its row: q_1, q_2 and so on for q.csv.
 A row that makes no valid query is reported with its file, line and reason, and the others are registered:
-where a value is missing or does not fit, a latitude is beyond 90, a rectangle reaches beyond 180 degrees, as
-only that of a single query can, or a name is in use.
+where a value is missing or does not fit, a latitude is beyond 90, or a name is in use.
 A script's variable that has been set comes first: :x1 is then its value in all rows.
 With a live source, the statement makes a query stream: a row with a new name registers a query, one with a
 known name changes it, and one with _drop TRUE, or a message without a value, drops it. SHOW QUERY STREAMS

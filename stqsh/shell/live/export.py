@@ -32,7 +32,7 @@ def export(following: Subscription, writer: Writer, screen: Screen, name: str) -
         StqshError: The destination cannot be written.
     """
     count = 0
-    query, home = following.query.name, following.link.home
+    query, home = following.query.name, following.connection.home
 
     def alive(progress: Progress) -> None:
         words = (

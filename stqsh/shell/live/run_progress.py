@@ -49,7 +49,7 @@ def run_with_progress(session: Session, running: RunHandle, screen: Screen) -> t
         screen.close()
     worth = session.accuracy()
     remark = "" if worth.is_exact else f"; answers: {worth.text()}"
-    unread = much_unread(session.link)
+    unread = much_unread(session.connection)
     aside = f"\n{unread}; SHOW DEAD LETTERS lists them" if unread else ""
     return f"ran {view.summary(end)}{remark}{aside}", True
 
@@ -134,11 +134,11 @@ class RunView:
 
     def _rows_done(self, progress: Progress) -> float | None:
         taken = sum(progress.stats.rows.values())
-        total = sum(status.rows for status in stream_statuses(self.session.link.db).values())
+        total = sum(status.rows for status in stream_statuses(self.session.connection.db).values())
         return _ratio(taken, total) if total else None
 
     def _preparing(self) -> str:
-        statuses = stream_statuses(self.session.link.db)
+        statuses = stream_statuses(self.session.connection.db)
         reading = [(s.name, statuses[s.id]) for s in self.session.streams() if s.id in statuses]
         words = [
             f"reading {name} {status.progress:.0%}" for name, status in reading if status.state == "reading"

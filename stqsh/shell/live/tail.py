@@ -46,7 +46,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\dT")
 
 def watch(following: Subscription, screen: Screen, scheme: str = "auto") -> str:
     """Show a query's updates until it ends or the user leaves; return the message for the user."""
-    view = LiveView(screen, following.query.name, following.link.home, scheme=scheme)
+    view = LiveView(screen, following.query.name, following.connection.home, scheme=scheme)
     view.warning = lambda: following.accuracy_text
     following.on_notice = view.notices.append
     try:

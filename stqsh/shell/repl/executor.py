@@ -110,7 +110,7 @@ class StatementExecutor:
         session = self._backend.session()
         if self._takes_session_format:
             self._takes_session_format = False
-            wanted = session_settings(session.link.db).text("shell.format")
+            wanted = session_settings(session.connection.db).text("shell.format")
             self._console.format = None if wanted == "auto" else wanted
         summary = self._backend.summary
         if summary.failed:
@@ -201,7 +201,7 @@ class InterruptNotice:
     def begin(self, statements: list[Statement], number: int) -> None:
         """Record the start of a statement; `number` counts from 1."""
         self._statements, self._number = statements, number
-        self._logged = last_seq(self._session.link.db)
+        self._logged = last_seq(self._session.connection.db)
 
     def text(self) -> str:
         """Return whether the statement took effect, and what happens to those after it."""
@@ -222,7 +222,7 @@ class InterruptNotice:
 
     def _is_logged(self) -> bool:
         """Return whether the session's log has changed since the statement began."""
-        rows = self._session.link.db.query(
+        rows = self._session.connection.db.query(
             "SELECT 1 FROM log WHERE seq > ? AND kind <> 'ask' LIMIT 1", self._logged
         )
         return bool(rows)

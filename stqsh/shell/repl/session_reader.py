@@ -74,11 +74,11 @@ class SummaryReader:
 
 def _mark(session: Session) -> tuple[int, int, str | None, str | None]:
     """Return a mark that changes with the catalogue: last log row, live queries, views and functions."""
-    rows = session.link.db.query(
+    rows = session.connection.db.query(
         "SELECT (SELECT coalesce(max(seq), 0) FROM log),"
         " (SELECT count(*) FROM queries WHERE state IN ('active', 'paused'))"
     )
-    db = session.link.db
+    db = session.connection.db
     return rows[0][0], rows[0][1], get_meta(db, VIEWS), get_meta(db, FUNCTION_CHANGES)
 
 
@@ -87,7 +87,7 @@ def _catalogue(session: Session) -> SessionSummary:
     areas, queries = session.areas(), session.queries(_MOST_KNOWN)
     listed = [(stream.name, stream.spec.columns) for stream in streams]
     listed += [(table.name, table.spec.columns) for table in tables]
-    query_streams = live_query_streams(session.link.db)
+    query_streams = live_query_streams(session.connection.db)
     listed += [(stream.name, stream.spec.rows.columns) for stream in query_streams]
     return SessionSummary(
         session.home.name,
@@ -101,10 +101,10 @@ def _catalogue(session: Session) -> SessionSummary:
         regions=tuple(area.name for area in areas),
         queries=tuple(query.name for query in queries),
         query_streams=tuple(stream.name for stream in query_streams),
-        sinks=tuple(sink.name for sink in written_sinks(session.link.db)),
-        alerts=tuple(alert.name for alert in live_alerts(session.link.db)),
-        views=tuple(known_views(session.link.db)),
-        functions=tuple(known_functions(session.link.db)),
+        sinks=tuple(sink.name for sink in written_sinks(session.connection.db)),
+        alerts=tuple(alert.name for alert in live_alerts(session.connection.db)),
+        views=tuple(known_views(session.connection.db)),
+        functions=tuple(known_functions(session.connection.db)),
         selected=tuple(_selected(query.name, query.spec) for query in queries),
     )
 

@@ -140,7 +140,7 @@ class SessionThread:
         if self._session is None:
             return ()
         if self._keys is None:
-            self._keys = _reader_module().LiveKeys(self._session.link)
+            self._keys = _reader_module().LiveKeys(self._session.connection)
         return self._keys.starting(stream, column, prefix)
 
     def typed(self) -> None:

@@ -42,7 +42,7 @@ class OutputChoice:
         """Return the writer for a result, in the format of its statement (`asked`) or of the whole run."""
         outlet = self.console.outlet
         wanted = asked or (outlet and outlet.format) or self.console.format
-        wanted = wanted or session_settings(session.link.db).text("shell.format")
+        wanted = wanted or session_settings(session.connection.db).text("shell.format")
         if wanted == "auto":
             wanted = "table" if self.terminal and outlet is None else "jsonl"
         if outlet is not None:

@@ -185,7 +185,7 @@ class ScriptRunner:
         existing = {query.name for query in session.queries(2)}
         one_query = shows_one_query(statements_in(steps), existing, is_own=self._is_own)
         self._renderer = ScriptRenderer(session, place, one_query=one_query)
-        self._unread = UnreadRecords(session.link)
+        self._unread = UnreadRecords(session.connection)
 
     @property
     def screen(self) -> Screen:

@@ -38,7 +38,7 @@ def show_dashboard(watching: WatchFeed, scheme: str) -> str:
         SourceError: A stream cannot be read.
     """
     with closing(Prefetch(lambda on_idle: watching.standings())) as feed:
-        board = Dashboard(watching.link.home, feed.latest)
+        board = Dashboard(watching.connection.home, feed.latest)
         Fullscreen(board, board_keys(board), board.entry, scheme).run()
     return left_text([panel.standing.query for panel in board.panels] or watching.queries)
 

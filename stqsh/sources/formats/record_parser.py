@@ -103,6 +103,7 @@ class ParsedRecords:
         places: int64 (m,), increasing within a file.
         rows: the number of rows, good and bad; where the key is the row's number, it counts from 1 within
             these records.
+        lines: the physical lines where they begin, int64 (m,), if they were asked for.
     """
 
     columns: list[Array]
@@ -111,6 +112,7 @@ class ParsedRecords:
     places: NDArray[np.int64]
     dead: list[DeadLetter]
     rows: int = 0
+    lines: NDArray[np.int64] | None = None
 
     def numbered_from(self, before: int, key: int) -> ParsedRecords:
         """Return the records with their row numbers, in column `key`, shifted by the rows `before` them."""
@@ -243,6 +245,19 @@ def _origins(blocks: Sequence[FileBlock]) -> tuple[NDArray[np.int32], NDArray[np
     files = np.repeat(np.array([each.file for each in blocks], dtype=np.int32), counts)
     places = [(np.int64(each.block.number) << 32) + each.block.ordinals for each in blocks]
     return files, np.concatenate(places)
+
+
+def find_lines(blocks: Sequence[FileBlock], places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the lines where records of one file begin, int64 (m,), by their places; slow.
+
+    `blocks` are the blocks that were parsed.
+    """
+    numbers, ordinals = places >> 32, places & 0xFFFFFFFF
+    lines = np.zeros(len(places), np.int64)
+    for each in blocks:
+        mine = numbers == each.block.number
+        lines[mine] = [at.line for at in each.block.locate(ordinals[mine])]
+    return lines
 
 
 def _dead_rows(

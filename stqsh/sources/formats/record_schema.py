@@ -11,6 +11,8 @@ import pyarrow as pa
 from stqsh.errors import OptionError, SourceError
 from stqsh.sources.formats.time_formats import TimeFormat
 from stqsh.spec.chunk import columns_schema
+from stqsh.spec.expression import LiteralExpr
+from stqsh.spec.query_stream import DROP_COLUMN
 from stqsh.spec.stream import ColumnSpec, DerivedColumn, Options, StreamSpec, TableSpec
 
 
@@ -74,6 +76,17 @@ class RecordSchema:
         return replace(
             self, columns=columns, key=time if self.numbers_rows else key, x=x, y=y, time=time, derived=()
         )
+
+    @property
+    def without_drops(self) -> RecordSchema:
+        """Return the schema of a query stream's rows from a source that has no column to drop queries."""
+        never = DerivedColumn(DROP_COLUMN, LiteralExpr(None, "BOOLEAN"), "NULL")
+        return replace(self, derived=(*self.derived, never))
+
+    @property
+    def may_lack_drops(self) -> bool:
+        """Whether these are rows of a query stream, whose source may lack the column to drop queries."""
+        return DROP_COLUMN in self.in_files.names and not self.located
 
     @property
     def planar(self) -> bool:

@@ -169,6 +169,8 @@ class MessageDecoder:
 
     def _decode(self, messages: Messages) -> _DecodedMessages:
         """Decode messages."""
+        if self._lacks_drops(messages.first_line):
+            return replace(self, layout=self.layout.without_drops)._decode(messages)
         values, there, gone = _without_tombstones(messages.values)
         form = PayloadFormat(self.payload, self.options)
         if self.of_text:
@@ -185,6 +187,15 @@ class MessageDecoder:
             of_tombstones = replace(self, layout=replace(self.layout, derived=()))
             parsed.append(of_tombstones._parsed(messages, of_tombstones._tombstones(messages, gone)))
         return _in_order(self.layout, parsed)
+
+    def _lacks_drops(self, first_line: bytes) -> bool:
+        """Return whether these are rows of a query stream whose header only lacks the column to drop."""
+        if self.format != "csv" or not self.of_text or not self.layout.may_lack_drops:
+            return False
+        whole = CsvHeader.of(first_line, self.options, self.payload.names)
+        less = replace(self, layout=self.layout.without_drops).payload.names
+        rest = CsvHeader.of(first_line, self.options, less)
+        return bool(whole and whole.problem and rest and not rest.problem)
 
     def _parsed(self, messages: Messages, part: ReadValues) -> _DecodedMessages:
         """Check records; the invalid ones become dead letters."""

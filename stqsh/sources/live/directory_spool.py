@@ -23,10 +23,12 @@ from stqsh.fs import readable_path, settle
 from stqsh.sources.dead_letters import DeadLetter
 from stqsh.sources.formats.record_parser import QUOTE_LIMIT, ParsedRecords, parse
 from stqsh.sources.formats.record_schema import RecordSchema
+from stqsh.sources.inference import TABULAR, columns_of_file
 from stqsh.sources.live.protocol import Position, SourceState, read_problem
 from stqsh.sources.live.record_spool import PART, SpoolSegment, segments, write_segment
 from stqsh.sources.source_check import number_unit
-from stqsh.sources.source_files import SourceFile, read_first_block, read_group
+from stqsh.sources.source_files import SourceFile, format_of, read_first_block, read_group
+from stqsh.spec.query_stream import DROP_COLUMN
 from stqsh.spec.stream import DirectorySourceSpec, FileSourceSpec, StreamSpec
 
 log = logging.getLogger("stqsh.engine")
@@ -60,12 +62,13 @@ class DirectoryTaker:
     Args:
         stream: the stream whose source is the directory.
         spool: the folder of the spool.
+        keeps_lines: whether the spool keeps the file and the line of each record.
     """
 
-    def __init__(self, stream: StreamSpec, spool: Path) -> None:
+    def __init__(self, stream: StreamSpec, spool: Path, *, keeps_lines: bool = False) -> None:
         assert isinstance(stream.source, DirectorySourceSpec), f"{stream.name} reads no directory"
         self._source, self._layout = stream.source, RecordSchema.of(stream)
-        self._spool, self._ledger = spool, spool / _LEDGER
+        self._spool, self._ledger, self._keeps_lines = spool, spool / _LEDGER, keeps_lines
         self._seen: dict[str, _Seen] = {}
         self._apart, self._distrusted_until = time.time() - time.monotonic(), 0.0
         spool.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -113,8 +116,9 @@ class DirectoryTaker:
     def _take(self, path: Path) -> None:
         """Store the records of a file, then add the file to the ledger."""
         end = self._end
+        origin = readable_path(path) if self._keeps_lines else None
         for part in self._parts(path):
-            end = write_segment(self._spool, end, SpoolSegment.of(part, self._layout))
+            end = write_segment(self._spool, end, SpoolSegment.of(part, self._layout, origin))
         name = _ledger_name(path.name)
         line = msgspec.json.encode(TakenFile(name, end)) + b"\n"
         with self._ledger.open("ab") as ledger:
@@ -129,7 +133,8 @@ class DirectoryTaker:
         source = FileSourceSpec(str(path), self._source.format, self._source.options)
         file = SourceFile(0, path, 0)
         try:
-            yield from read_group([file], source, self._timed(file, source))
+            layout = self._timed(file, source)
+            yield from read_group([file], source, layout, with_lines=self._keeps_lines)
         except MemoryError:  # retry later, when more memory may be free
             raise
         except Exception as problem:  # a bad file must not block the files after it
@@ -142,8 +147,18 @@ class DirectoryTaker:
 
     def _timed(self, file: SourceFile, source: FileSourceSpec) -> RecordSchema:
         """Return the layout with the unit of the file's times, if they are numbers."""
-        first = None if "timestamp" in source.options else read_first_block(file, source, self._layout)
-        return self._layout if first is None else number_unit(first, self._layout).layout
+        layout = self._layout
+        if layout.may_lack_drops and _lacks_drops(file.path, source):
+            layout = layout.without_drops
+        first = None if "timestamp" in source.options else read_first_block(file, source, layout)
+        return layout if first is None else number_unit(first, layout).layout
+
+
+def _lacks_drops(path: Path, source: FileSourceSpec) -> bool:
+    """Return whether a file with rows of a query stream has columns, but none to drop queries."""
+    if format_of(path, source) not in TABULAR or source.options.get("header") is False:
+        return False  # what an object of JSON lacks is NULL, and columns without names are as declared
+    return DROP_COLUMN not in [name.lower() for name in columns_of_file(path, source)]
 
 
 def _ledger_name(name: str) -> str:

@@ -14,32 +14,44 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 from msgspec.structs import astuple
+from numpy.typing import NDArray
 
 from stqsh.fs import replacing
 from stqsh.sources.dead_letters import DeadLetter
 from stqsh.sources.formats.record_parser import ParsedRecords
 from stqsh.sources.formats.record_schema import RecordSchema
-from stqsh.sources.live.decoding import Decoded
+from stqsh.sources.live.decoding import Decoded, PlacedRecords
 from stqsh.sources.live.protocol import MessageRange, RecordsGoneError
 
 PART = "rows"
 """The name of a spool's only part in positions."""
 _ENDING = ".arrow"
-_LETTERS = b"letters"
+_LETTERS, _FILE, _LINES = b"letters", b"file", b"lines"
+
+
+class Origin(NamedTuple):
+    """Where records are from: the name of a file, and the line where each begins, int64 (n,)."""
+
+    file: str
+    lines: NDArray[np.int64]
 
 
 class SpoolSegment(NamedTuple):
-    """What is appended at once: records in order, and the dead letters of unreadable ones."""
+    """What is appended at once: records in order, the dead letters of unreadable ones, and their origin."""
 
     records: pa.RecordBatch
     dead: list[DeadLetter]
+    origin: Origin | None = None
 
     @staticmethod
-    def of(part: ParsedRecords, layout: RecordSchema) -> SpoolSegment:
-        """Return parsed records as a segment."""
-        return SpoolSegment(pa.RecordBatch.from_arrays(part.columns, schema=layout.schema), part.dead)
+    def of(part: ParsedRecords, layout: RecordSchema, file: str | None = None) -> SpoolSegment:
+        """Return parsed records as a segment; with the name of their file, it keeps their lines in it."""
+        lines = np.zeros(0, np.int64) if part.lines is None else part.lines
+        origin = None if file is None else Origin(file, lines)
+        return SpoolSegment(pa.RecordBatch.from_arrays(part.columns, schema=layout.schema), part.dead, origin)
 
     @property
     def places(self) -> int:
@@ -59,7 +71,8 @@ def write_segment(spool: Path, first: int, segment: SpoolSegment, *, durable: bo
     A segment left there by a killed writer is replaced. `durable` is as in `stqsh.fs.replacing`.
     """
     letters = msgspec.json.encode([astuple(letter) for letter in segment.dead])
-    schema = segment.records.schema.with_metadata({_LETTERS: letters})
+    origin = {} if segment.origin is None else _to_bytes(segment.origin)
+    schema = segment.records.schema.with_metadata({_LETTERS: letters, **origin})
     path = spool / f"{first:015d}{_ENDING}"
     with (
         replacing(path, private=True, durable=durable) as new,
@@ -89,16 +102,28 @@ class RecordReader:
         Raises:
             RecordsGoneError: a segment has been deleted.
         """
+        for segment, _ in self._read(wanted):
+            yield Decoded(segment.records, segment.dead, segment.records.nbytes)
+
+    def read_placed(self, wanted: MessageRange) -> Iterator[tuple[PlacedRecords, str, int]]:
+        """Yield the records of a range with their lines and file, and the place after them; see `read`."""
+        for segment, after in self._read(wanted):
+            assert segment.origin is not None, "the writer keeps the lines of records"
+            file, lines = segment.origin
+            yield PlacedRecords(segment.records, lines, segment.dead), file, after
+
+    def _read(self, wanted: MessageRange) -> Iterator[tuple[SpoolSegment, int]]:
+        """Yield the part of each segment that is in a range, and the place after it."""
         at, found = wanted.start, segments(self._spool)
         for place, (first, path) in enumerate(found):
             if at >= wanted.stop or first > at:
                 break
             if place + 1 < len(found) and found[place + 1][0] <= at:
                 continue
-            records, dead = _read_segment(path)
-            start, stop = at - first, min(wanted.stop - first, records.num_rows + 1)
-            some = records.slice(start, max(0, min(stop, records.num_rows) - start))
-            yield Decoded(some, dead if stop > records.num_rows else [], some.nbytes)
+            segment = _read_segment(path)
+            count = segment.records.num_rows
+            start, stop = at - first, min(wanted.stop - first, count + 1)
+            yield _part(segment, start, stop), first + stop
             at = first + stop
         if at < wanted.stop:
             raise RecordsGoneError(
@@ -106,12 +131,29 @@ class RecordReader:
             )
 
 
-def _read_segment(path: Path) -> tuple[pa.RecordBatch, list[DeadLetter]]:
+def _part(segment: SpoolSegment, start: int, stop: int) -> SpoolSegment:
+    """Return the places start <= place < stop of a segment; its dead letters are at the last one."""
+    records, dead, origin = segment
+    count = records.num_rows
+    if origin is not None:
+        origin = origin._replace(lines=origin.lines[start:stop])
+    some = records.slice(start, max(0, min(stop, count) - start))
+    return SpoolSegment(some, dead if stop > count else [], origin)
+
+
+def _to_bytes(origin: Origin) -> dict[bytes, bytes]:
+    return {_FILE: origin.file.encode(), _LINES: origin.lines.astype("<i8").tobytes()}
+
+
+def _read_segment(path: Path) -> SpoolSegment:
     with pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as file:
-        letters: Mapping[bytes, bytes] = file.schema.metadata
+        kept: Mapping[bytes, bytes] = file.schema.metadata
         records = file.get_batch(0).replace_schema_metadata(None)
-        dead = msgspec.json.decode(letters[_LETTERS], type=list[tuple[str, int, str, str]])
-        return records, [DeadLetter(*letter) for letter in dead]
+        dead = msgspec.json.decode(kept[_LETTERS], type=list[tuple[str, int, str, str]])
+        origin = None
+        if _FILE in kept:
+            origin = Origin(kept[_FILE].decode(), np.frombuffer(kept[_LINES], "<i8"))
+        return SpoolSegment(records, [DeadLetter(*letter) for letter in dead], origin)
 
 
 def trim(spool: Path, taken: int) -> None:

@@ -136,6 +136,10 @@ class TemplateRows:
         """The content of each of the template's holes."""
         return self.template.values(self.rows)
 
+    @cached_property
+    def _coordinates(self) -> frozenset[str]:
+        return self.template.coordinates
+
     def spec(self, id_: int) -> QuerySpec:
         """Return the QuerySpec of one of the queries."""
         row = id_ - self.first
@@ -144,8 +148,11 @@ class TemplateRows:
 
     def text(self, id_: int) -> str:
         """Return the text of the SELECT of one of the queries."""
-        row, coordinates = self.rows.slice(id_ - self.first, 1).to_pylist()[0], self.template.coordinates
-        literals = [literal(row[name], name in coordinates) for name in self.template.parameters]
+        row, coordinates = id_ - self.first, self._coordinates
+        literals = [
+            literal(self.rows.column(name)[row].as_py(), name in coordinates)
+            for name in self.template.parameters
+        ]
         return "".join(map("".join, zip(self.template.words, [*literals, ""], strict=True)))
 
     def statement(self, name: str, text: str) -> str:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from support.cases import Case, Command, Spec
 from support.oracle import parts_of
 from support.oracle.whole import nows
-from support.strategies.first import elapsed, first_cases
 from support.strategies.groups import ALL, FAR, forms_over, group_cases, has_distances, values_of
+from support.strategies.top_n import elapsed, top_n_cases
 from support.strategies.whole import cases
 
 
@@ -98,7 +98,7 @@ def _summed(form: Spec) -> Spec:
 @st.composite
 def refreshed_rows(draw: st.DrawFn, features: frozenset[str]) -> Case:
     """A case of queries that show rows, most of which are refreshed every so often."""
-    some = st.one_of(cases(features), first_cases(cases(features)))
+    some = st.one_of(cases(features), top_n_cases(cases(features)))
     case = draw(some.filter(lambda case: bool(case.records and case.queries)))
     whole = [query | {"for_us": None} for query in case.queries]
     commands = [

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from support.cases import Case, Clock, Command, Row, Spec
 from support.oracle.expressions import parts_of
 from support.strategies.conditions import conditions
-from support.strategies.first import limited_query
 from support.strategies.queries import Schedule, schedules
 from support.strategies.regions import DEGREE_M, areas, keys, tables
 from support.strategies.streams import GRID, Scope, column_values, rows, specs, used_keys
+from support.strategies.top_n import limited_query
 
 MICROS = 1_000_000
 MOVING = frozenset({"circles", "polygons", "inside", "dwell", "joins", "expressions", "nearest"})

@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from stqsh.core.contract.snapshot_selection import PresentObjects
+from stqsh.core.snapshots.cache.cells import ROOT
+from stqsh.core.snapshots.cache.covering import ROW_COST, VIEW_COST, event_cost
+from stqsh.core.snapshots.cache.event_views import EventViews
+from stqsh.core.snapshots.cache.selection import ViewCandidate, usable
+from stqsh.core.snapshots.cache.snapshot_cache import CachePolicy, SnapshotCache
+from stqsh.core.snapshots.cache.views import View
 from stqsh.core.snapshots.select import part, whole
 from stqsh.core.state.slot_state import SlotState
-from stqsh.core.views.cells import ROOT
-from stqsh.core.views.covering import ROW_COST, VIEW_COST, event_cost
-from stqsh.core.views.event_views import EventViews
-from stqsh.core.views.selection import ViewCandidate, usable
-from stqsh.core.views.snapshot_cache import CachePolicy, SnapshotCache
-from stqsh.core.views.views import View
 from stqsh.spec.expression import ContainsExpr, has_node
 from stqsh.spec.query import SnapshotSpec
 

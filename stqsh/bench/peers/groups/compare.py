@@ -62,7 +62,10 @@ def compare(case: GroupCase, folder: Path, say: Say) -> list[Row]:
 
 
 def _ours(case: GroupCase, folder: Path, say: Say) -> GroupOutcome:
-    with stqsh.connect(temporary=True, autoplay=False) as session, UpdateReader(session.link, -1) as reader:
+    with (
+        stqsh.connect(temporary=True, autoplay=False) as session,
+        UpdateReader(session.connection, -1) as reader,
+    ):
         execute(session, CREATE.format(file=folder / "posts.parquet", keep=MINUTE))
         bound = registration.bind(session, SELECT)
         boxes = rectangles(case.queries, case.side).tolist()
@@ -79,7 +82,7 @@ def _ours(case: GroupCase, folder: Path, say: Say) -> GroupOutcome:
 
 def _answer(session: Session, reader: UpdateReader) -> pd.DataFrame:
     """Return the rows of all queries after the last step."""
-    names = session.link.book.names
+    names = session.connection.book.names
     parts = []
     for sent in reader.poll(session.progress().batch):
         select = next(iter(sent.queries.values())).spec.select  # all of them have the same

@@ -114,10 +114,10 @@ class MoverPairs(NamedTuple):
 
 
 @kernel
-def build_box_grid(movers: MovingQueries, lattice: GridFrame) -> MovingBoxGrid:
+def build_box_grid(movers: MovingQueries, frame: GridFrame) -> MovingBoxGrid:
     """Index all movers at their current places; movers that are not present are in no list."""
     count = len(movers.query)
-    size, reach, held = _sizes(movers.now, lattice)
+    size, reach, held = _sizes(movers.now, frame)
     side, first = np.empty(SIZES, np.int64), np.zeros(SIZES + 1, np.int64)
     for s in range(SIZES):
         fine, few = _FINENESS << s, int((_CELLS_A_REGION * held[s]) ** 0.5) + 1
@@ -128,7 +128,7 @@ def build_box_grid(movers: MovingQueries, lattice: GridFrame) -> MovingBoxGrid:
         s = size[m]
         if s >= 0:
             x, y = movers.now[m, 4], movers.now[m, 5]
-            column, row = _band_x(x, side[s], lattice), _band_y(y, side[s], lattice)
+            column, row = _band_x(x, side[s], frame), _band_y(y, side[s], frame)
             cells[m] = first[s] + row * side[s] + column
             start[cells[m]] += 1
     for cell in range(1, len(start)):
@@ -150,7 +150,7 @@ def build_box_grid(movers: MovingQueries, lattice: GridFrame) -> MovingBoxGrid:
 
 
 @kernel
-def _sizes(now: Array, lattice: GridFrame) -> tuple[Array, Array, Array]:
+def _sizes(now: Array, frame: GridFrame) -> tuple[Array, Array, Array]:
     """Return each region's size class, how far the regions of each class reach, and their number.
 
     Returns:
@@ -162,7 +162,7 @@ def _sizes(now: Array, lattice: GridFrame) -> tuple[Array, Array, Array]:
             continue
         x, y = now[m, 4], now[m, 5]
         far_x, far_y = max(x - now[m, 0], now[m, 2] - x), max(y - now[m, 1], now[m, 3] - y)
-        share = max(far_x * lattice.per_x, far_y * lattice.per_y) / lattice.side
+        share = max(far_x * frame.per_x, far_y * frame.per_y) / frame.side
         s, bound = 0, 0.5
         while share < bound and s < SIZES - 1:
             s += 1
@@ -174,14 +174,14 @@ def _sizes(now: Array, lattice: GridFrame) -> tuple[Array, Array, Array]:
 
 
 @inlined
-def _band_x(x: Float, side: Int, lattice: GridFrame) -> Int:
+def _band_x(x: Float, side: Int, frame: GridFrame) -> Int:
     """Return the column of a place in a grid over the same area with `side` columns."""
-    return band(x, lattice.x0, lattice.per_x * (side / lattice.side), side)
+    return band(x, frame.x0, frame.per_x * (side / frame.side), side)
 
 
 @inlined
-def _band_y(y: Float, side: Int, lattice: GridFrame) -> Int:
-    return band(y, lattice.y0, lattice.per_y * (side / lattice.side), side)
+def _band_y(y: Float, side: Int, frame: GridFrame) -> Int:
+    return band(y, frame.y0, frame.per_y * (side / frame.side), side)
 
 
 @kernel
@@ -218,22 +218,20 @@ def is_moving(grid: MovingBoxGrid, m: Int) -> Flag:
 
 
 @inlined
-def _cells_around(place: Point, reach: Point, side: Int, lattice: GridFrame) -> CellWindow:
+def _cells_around(place: Point, reach: Point, side: Int, frame: GridFrame) -> CellWindow:
     """Return the cells that may contain the centres of regions which contain a place."""
     x, y = place
     dx, dy = reach.x + (abs(x) + reach.x) * _ROUNDING, reach.y + (abs(y) + reach.y) * _ROUNDING
     return CellWindow(
-        _band_x(x - dx, side, lattice),
-        _band_x(x + dx, side, lattice),
-        _band_y(y - dy, side, lattice),
-        _band_y(y + dy, side, lattice),
+        _band_x(x - dx, side, frame),
+        _band_x(x + dx, side, frame),
+        _band_y(y - dy, side, frame),
+        _band_y(y + dy, side, frame),
     )
 
 
 @kernel
-def match_indexed(
-    events: Transitions, span: IndexRange, grid: MovingBoxGrid, lattice: GridFrame
-) -> MoverPairs:
+def match_indexed(events: Transitions, span: IndexRange, grid: MovingBoxGrid, frame: GridFrame) -> MoverPairs:
     """Find the pairs of events and indexed regions where an object enters or leaves a box, each pair once.
 
     If a tag marks that the box does not decide, pairs where the object stays inside are included.
@@ -243,7 +241,7 @@ def match_indexed(
     used = np.int64(0)
     for s in range(SIZES):
         if grid.first[s + 1] > grid.first[s]:
-            pairs, used = _match_size(events, span, _SizeClass(grid, s), lattice, pairs, used)
+            pairs, used = _match_size(events, span, _SizeClass(grid, s), frame, pairs, used)
     return MoverPairs(pairs.event[:used], pairs.query[:used], pairs.flags[:used])
 
 
@@ -256,7 +254,7 @@ class _SizeClass(NamedTuple):
 
 @kernel
 def _match_size(
-    events: Transitions, span: IndexRange, size: _SizeClass, lattice: GridFrame, out: PairRoom, used: Int
+    events: Transitions, span: IndexRange, size: _SizeClass, frame: GridFrame, out: PairRoom, used: Int
 ) -> tuple[PairRoom, Int]:
     """Append the pairs of some events and the regions of one size class; `out` grows."""
     grid, s = size
@@ -270,8 +268,8 @@ def _match_size(
             out = PairRoom(event, mover, longer(out.flags, used, 2 * held), out.found)
         move = EventMove(e, events.ox[e], events.oy[e], events.nx[e], events.ny[e])
         old, new = Point(move.ox, move.oy), Point(move.nx, move.ny)
-        left = nothing if np.isnan(move.ox) else _cells_around(old, reach, side, lattice)
-        entered = nothing if np.isnan(move.nx) else _cells_around(new, reach, side, lattice)
+        left = nothing if np.isnan(move.ox) else _cells_around(old, reach, side, frame)
+        entered = nothing if np.isnan(move.nx) else _cells_around(new, reach, side, frame)
         # The old place's window has the pairs that had the object, the new place's those that have it.
         one = _union(left, entered)
         both = _cells(one) <= _cells(left) + _cells(entered) and _cells(left) > 0 and _cells(entered) > 0

@@ -22,7 +22,7 @@ from stqsh.core.kernels.jit import Flag, Float, Int, kernel
 class PlaceGrid(NamedTuple):
     """Places by cell: those of cell c are member[start[c]:start[c + 1]], both int32; x, y float64 (n,)."""
 
-    lattice: GridFrame
+    frame: GridFrame
     start: Array
     member: Array
     x: Array
@@ -30,28 +30,28 @@ class PlaceGrid(NamedTuple):
 
 
 @kernel
-def build_place_grid(x: Array, y: Array, lattice: GridFrame) -> PlaceGrid:
+def build_place_grid(x: Array, y: Array, frame: GridFrame) -> PlaceGrid:
     """List places by cell; x and y are float64 (n,) without NaN."""
-    cells = lattice.side * lattice.side
+    cells = frame.side * frame.side
     start = np.zeros(cells + 1, np.int32)
     member = np.empty(len(x), np.int32)
     for i in range(len(x)):
-        start[cell_of(x[i], y[i], lattice)] += 1
+        start[cell_of(x[i], y[i], frame)] += 1
     for cell in range(1, cells + 1):
         start[cell] += start[cell - 1]
     for i in range(len(x) - 1, -1, -1):
-        cell = cell_of(x[i], y[i], lattice)
+        cell = cell_of(x[i], y[i], frame)
         start[cell] -= 1
         member[start[cell]] = i
-    return PlaceGrid(lattice, start, member, x, y)
+    return PlaceGrid(frame, start, member, x, y)
 
 
 @kernel
 def _block(cells: PlaceGrid, x: Float, y: Float, ring: Int) -> tuple[Int, Int, Int, Int, Int]:
     """Return the cells up to a ring around a place, as columns and rows, and the number of their places."""
-    lattice = cells.lattice
-    side = lattice.side
-    column, row = band(x, lattice.x0, lattice.per_x, side), band(y, lattice.y0, lattice.per_y, side)
+    frame = cells.frame
+    side = frame.side
+    column, row = band(x, frame.x0, frame.per_x, side), band(y, frame.y0, frame.per_y, side)
     left, right = max(column - ring, 0), min(column + ring, side - 1)
     low, high = max(row - ring, 0), min(row + ring, side - 1)
     count = 0
@@ -71,7 +71,7 @@ def _wanted_distance(cells: PlaceGrid, x: Float, y: Float, want: Int, planar: Fl
         ring = max(ring + 1, ring * 5 // 4)
         left, right, low, high, count = _block(cells, x, y, ring)
     found, used = np.empty(count, np.float64), 0
-    side = cells.lattice.side
+    side = cells.frame.side
     for row in range(low, high + 1):
         for at in range(cells.start[row * side + left], cells.start[row * side + right + 1]):
             i = cells.member[at]
@@ -99,20 +99,20 @@ def within_distances(
     cells: PlaceGrid, x: Array, y: Array, radius: Array, planar: Flag
 ) -> tuple[Array, Array]:
     """Find the places within a distance of each centre: pairs of centre and place, int32 each."""
-    lattice = cells.lattice
+    frame = cells.frame
     centre, place = np.empty(1024, np.int32), np.empty(1024, np.int32)
     used = 0
     for q in range(len(x)):
         if np.isnan(x[q]):
             continue
         x1, y1, x2, y2 = circle_box(x[q], y[q], radius[q], planar)
-        left = band(x1, lattice.x0, lattice.per_x, lattice.side)
-        right = band(x2, lattice.x0, lattice.per_x, lattice.side)
-        low = band(y1, lattice.y0, lattice.per_y, lattice.side)
-        high = band(y2, lattice.y0, lattice.per_y, lattice.side)
+        left = band(x1, frame.x0, frame.per_x, frame.side)
+        right = band(x2, frame.x0, frame.per_x, frame.side)
+        low = band(y1, frame.y0, frame.per_y, frame.side)
+        high = band(y2, frame.y0, frame.per_y, frame.side)
         for row in range(low, high + 1):
-            begin = cells.start[row * lattice.side + left]
-            end = cells.start[row * lattice.side + right + 1]
+            begin = cells.start[row * frame.side + left]
+            end = cells.start[row * frame.side + right + 1]
             if used + end - begin > len(place):
                 more = np.int64(end - begin)
                 centre, place = longer(centre, used, more), longer(place, used, more)

@@ -79,12 +79,12 @@ def _new_seat(cells: ObjectGrid, cell: Int) -> Int:
 
 
 @inlined
-def place_object(cells: ObjectGrid, o: Int, x: Float, y: Float, lattice: GridFrame) -> None:
+def place_object(cells: ObjectGrid, o: Int, x: Float, y: Float, frame: GridFrame) -> None:
     """Put an object at its current place; NaN removes it."""
     seat, old = np.int64(cells.slot[o]) - 1, np.int64(-1)
     if seat >= 0:
-        old = cell_of(cells.place[2 * seat], cells.place[2 * seat + 1], lattice)
-    cell = np.int64(-1) if np.isnan(x) else cell_of(x, y, lattice)
+        old = cell_of(cells.place[2 * seat], cells.place[2 * seat + 1], frame)
+    cell = np.int64(-1) if np.isnan(x) else cell_of(x, y, frame)
     if cell != old:
         if old >= 0:
             _free_seat(cells, old, seat)
@@ -97,16 +97,16 @@ def place_object(cells: ObjectGrid, o: Int, x: Float, y: Float, lattice: GridFra
 
 
 @kernel
-def move_object(cells: ObjectGrid, o: Int, x: Float, y: Float, lattice: GridFrame) -> None:
+def move_object(cells: ObjectGrid, o: Int, x: Float, y: Float, frame: GridFrame) -> None:
     """Call `place_object`; it is compiled once, for callers outside of inner loops."""
-    place_object(cells, o, x, y, lattice)
+    place_object(cells, o, x, y, frame)
 
 
 @kernel
-def fill_objects(cells: ObjectGrid, x: Array, y: Array, lattice: GridFrame) -> None:
+def fill_objects(cells: ObjectGrid, x: Array, y: Array, frame: GridFrame) -> None:
     """Put all objects into empty cells."""
     for o in range(len(x)):
-        place_object(cells, o, x[o], y[o], lattice)
+        place_object(cells, o, x[o], y[o], frame)
 
 
 @kernel

@@ -106,49 +106,49 @@ def band(value: Float, low: Float, scale: Float, side: Int) -> Int:
 
 
 @kernel
-def cell_of(x: Float, y: Float, lattice: GridFrame) -> Int:
+def cell_of(x: Float, y: Float, frame: GridFrame) -> Int:
     """Return the cell of a point."""
-    row = band(y, lattice.y0, lattice.per_y, lattice.side)
-    return row * lattice.side + band(x, lattice.x0, lattice.per_x, lattice.side)
+    row = band(y, frame.y0, frame.per_y, frame.side)
+    return row * frame.side + band(x, frame.x0, frame.per_x, frame.side)
 
 
 @kernel
-def cover(rect: Array, lattice: GridFrame) -> CellWindow:
+def cover(rect: Array, frame: GridFrame) -> CellWindow:
     """Return the cells that a rectangle touches."""
-    side = lattice.side
+    side = frame.side
     return CellWindow(
-        band(rect[0], lattice.x0, lattice.per_x, side),
-        band(rect[2], lattice.x0, lattice.per_x, side),
-        band(rect[1], lattice.y0, lattice.per_y, side),
-        band(rect[3], lattice.y0, lattice.per_y, side),
+        band(rect[0], frame.x0, frame.per_x, side),
+        band(rect[2], frame.x0, frame.per_x, side),
+        band(rect[1], frame.y0, frame.per_y, side),
+        band(rect[3], frame.y0, frame.per_y, side),
     )
 
 
 @kernel
-def coarser(lattice: GridFrame, times: Int) -> GridFrame:
+def coarser(frame: GridFrame, times: Int) -> GridFrame:
     """Return the grid whose cells are `4 ** times` times as wide; the coarsest grid has a single cell."""
-    side = max(1, lattice.side >> (2 * times))
-    share = side / lattice.side
-    return GridFrame(lattice.x0, lattice.y0, lattice.per_x * share, lattice.per_y * share, side)
+    side = max(1, frame.side >> (2 * times))
+    share = side / frame.side
+    return GridFrame(frame.x0, frame.y0, frame.per_x * share, frame.per_y * share, side)
 
 
 @kernel
-def count_grids(lattice: GridFrame) -> Int:
+def count_grids(frame: GridFrame) -> Int:
     """Count the grids, from the finest grid to that of a single cell."""
     count = 1
-    while lattice.side >> (2 * (count - 1)) > 1:
+    while frame.side >> (2 * (count - 1)) > 1:
         count += 1
     return count
 
 
 @kernel
-def _grid_of(rect: Array, lattice: GridFrame, large: Int) -> tuple[Int, GridFrame, CellWindow]:
+def _grid_of(rect: Array, frame: GridFrame, large: Int) -> tuple[Int, GridFrame, CellWindow]:
     """Choose the finest grid in which a rectangle touches at most `large` cells, or else the coarsest grid.
 
     Returns:
         The number of the grid's first cell, the grid, and the cells that the rectangle touches there.
     """
-    first, times, grid = np.int64(0), np.int64(0), lattice
+    first, times, grid = np.int64(0), np.int64(0), frame
     while True:
         window = cover(rect, grid)
         cells = (window.right - window.left + 1) * (window.top - window.bottom + 1)
@@ -156,15 +156,15 @@ def _grid_of(rect: Array, lattice: GridFrame, large: Int) -> tuple[Int, GridFram
             return first, grid, window
         first += grid.side * grid.side
         times += 1
-        grid = coarser(lattice, times)
+        grid = coarser(frame, times)
 
 
 @kernel
-def _cells_above(lattice: GridFrame) -> Int:
+def _cells_above(frame: GridFrame) -> Int:
     """Count the cells of a grid and of all coarser grids."""
     cells = np.int64(0)
-    for times in range(count_grids(lattice)):
-        cells += coarser(lattice, times).side ** 2
+    for times in range(count_grids(frame)):
+        cells += coarser(frame, times).side ** 2
     return cells
 
 
@@ -179,13 +179,13 @@ def _holds(window: CellWindow, column: Int, row: Int) -> Flag:
 
 
 @kernel
-def _count_entries(rects: Array, tag: Array, lattice: GridFrame, large: int) -> tuple[Array, Array]:
+def _count_entries(rects: Array, tag: Array, frame: GridFrame, large: int) -> tuple[Array, Array]:
     """Count the entries of each cell: those that are not `whole`, and those that are; int32 (cells,) each."""
-    partly, wholly = np.zeros(_cells_above(lattice), np.int32), np.zeros(_cells_above(lattice), np.int32)
+    partly, wholly = np.zeros(_cells_above(frame), np.int32), np.zeros(_cells_above(frame), np.int32)
     for q in range(len(rects)):
         if np.isnan(rects[q, 0]):
             continue
-        first, grid, window = _grid_of(rects[q], lattice, large)
+        first, grid, window = _grid_of(rects[q], frame, large)
         for row in range(window.bottom, window.top + 1):
             for column in range(window.left, window.right + 1):
                 cell = first + row * grid.side + column
@@ -197,16 +197,16 @@ def _count_entries(rects: Array, tag: Array, lattice: GridFrame, large: int) -> 
 
 
 @kernel
-def build_rect_grid(rects: Array, tag: Array, lattice: GridFrame, large: int) -> RectGrid:
+def build_rect_grid(rects: Array, tag: Array, frame: GridFrame, large: int) -> RectGrid:
     """List rectangles in the cells that they touch.
 
     Args:
         rects: float64 (n, 4); a rectangle with NaN is in no cell.
         tag: int32 (n,), see `RectGrid`.
-        lattice: The finest grid.
+        frame: The finest grid.
         large: A rectangle that touches more cells than this is listed in a coarser grid.
     """
-    partly, wholly = _count_entries(rects, tag, lattice, large)
+    partly, wholly = _count_entries(rects, tag, frame, large)
     ends = np.cumsum(partly + wholly).astype(np.int32)
     entries = ends[-1]
     # Each part is filled backwards, so its end position becomes its start position.
@@ -215,7 +215,7 @@ def build_rect_grid(rects: Array, tag: Array, lattice: GridFrame, large: int) ->
     for q in range(len(rects)):
         if np.isnan(rects[q, 0]):
             continue
-        first, grid, window = _grid_of(rects[q], lattice, large)
+        first, grid, window = _grid_of(rects[q], frame, large)
         for row in range(window.bottom, window.top + 1):
             for column in range(window.left, window.right + 1):
                 cell = first + row * grid.side + column

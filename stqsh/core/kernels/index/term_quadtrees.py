@@ -93,14 +93,14 @@ class NodeCell(NamedTuple):
 
 
 @kernel
-def cover_cells(box: Box, lattice: GridFrame) -> CellCover:
+def cover_cells(box: Box, frame: GridFrame) -> CellCover:
     """Return the finest cells that a box touches, and the deepest level for the box.
 
     That is the finest level whose cells are not smaller than the box, so the box touches at most four of
     them.
     """
     x1, y1, x2, y2 = box
-    (c1, r1), (c2, r2) = finest_cell(x1, y1, lattice), finest_cell(x2, y2, lattice)
+    (c1, r1), (c2, r2) = finest_cell(x1, y1, frame), finest_cell(x2, y2, frame)
     up = 0
     while max(c2 - c1, r2 - r1) >> up:
         up += 1
@@ -108,10 +108,10 @@ def cover_cells(box: Box, lattice: GridFrame) -> CellCover:
 
 
 @kernel
-def finest_cell(x: Float, y: Float, lattice: GridFrame) -> tuple[Int, Int]:
+def finest_cell(x: Float, y: Float, frame: GridFrame) -> tuple[Int, Int]:
     """Return the column and row of the finest cell of a point."""
-    side = lattice.side
-    return band(x, lattice.x0, lattice.per_x, side), band(y, lattice.y0, lattice.per_y, side)
+    side = frame.side
+    return band(x, frame.x0, frame.per_x, side), band(y, frame.y0, frame.per_y, side)
 
 
 @kernel
@@ -206,17 +206,17 @@ def _append(forest: TermQuadtrees, node: Int, kind: Int, post: TermEntry) -> Non
 
 
 @kernel
-def _push_down(forest: TermQuadtrees, cell: NodeCell, post: TermEntry, lattice: GridFrame) -> None:
+def _push_down(forest: TermQuadtrees, cell: NodeCell, post: TermEntry, frame: GridFrame) -> None:
     """Append an entry to the children of a node that the entry touches."""
     node, level, column, row = cell
-    cover, child = cover_cells(post.box, lattice), forest.nodes[node, CHILD]
+    cover, child = cover_cells(post.box, frame), forest.nodes[node, CHILD]
     for quarter in range(4):
         if touches(cover, level + 1, 2 * column + (quarter & 1), 2 * row + (quarter >> 1)):
             _append(forest, child + quarter, DOWN if cover.deepest > level + 1 else STAY, post)
 
 
 @kernel
-def _split(forest: TermQuadtrees, cell: NodeCell, lattice: GridFrame) -> None:
+def _split(forest: TermQuadtrees, cell: NodeCell, frame: GridFrame) -> None:
     """Add four children to a node, and move its list of boxes that may go further down to them."""
     node = cell.node
     child = new_nodes(forest, 4)
@@ -226,7 +226,7 @@ def _split(forest: TermQuadtrees, cell: NodeCell, lattice: GridFrame) -> None:
     for at in range(begin, begin + count):
         box = Box(forest.boxes[at, 0], forest.boxes[at, 1], forest.boxes[at, 2], forest.boxes[at, 3])
         post = TermEntry(box, forest.rest[at, 0], forest.rest[at, 1], forest.tag[at])
-        _push_down(forest, cell, post, lattice)
+        _push_down(forest, cell, post, frame)
     _release(forest, begin, np.int64(power))
 
 
@@ -266,14 +266,14 @@ def find_nodes(forest: TermQuadtrees, root: Int, cover: CellCover, out: Array) -
 
 @kernel
 def insert_entry(
-    forest: TermQuadtrees, where: Array, post: TermEntry, deepest: Int, lattice: GridFrame
+    forest: TermQuadtrees, where: Array, post: TermEntry, deepest: Int, frame: GridFrame
 ) -> None:
     """Insert an entry into the lists of the nodes from `find_nodes`; the pool has space for it."""
     for i in range(len(where)):
         node, level, column, row = where[i, 0], where[i, 1], where[i, 2], where[i, 3]
         kind = DOWN if deepest > level else STAY
         if kind == DOWN and forest.nodes[node, DOWN + 1] >= LONGEST:
-            _split(forest, NodeCell(node, level, column, row), lattice)
-            _push_down(forest, NodeCell(node, level, column, row), post, lattice)
+            _split(forest, NodeCell(node, level, column, row), frame)
+            _push_down(forest, NodeCell(node, level, column, row), post, frame)
         else:
             _append(forest, node, kind, post)

@@ -106,7 +106,7 @@ def _make_entry(asked: AskedTerms, row: Int, at: Int) -> TermEntry:
 
 @kernel
 def insert_queries(
-    forest: TermQuadtrees, asked: AskedTerms, rows: Array, rarity: Array, lattice: GridFrame, done: Array
+    forest: TermQuadtrees, asked: AskedTerms, rows: Array, rarity: Array, frame: GridFrame, done: Array
 ) -> bool:
     """Insert queries under their rarest term, or under each term if any is enough.
 
@@ -115,7 +115,7 @@ def insert_queries(
         asked: The queries.
         rows: The queries to insert, int64 (n,).
         rarity: How often events have each term, int64 (terms,).
-        lattice: The finest cells.
+        frame: The finest cells.
         done: The number of rows inserted, and of entries inserted for the next row, int64 (2,); updated.
 
     Returns:
@@ -135,11 +135,11 @@ def insert_queries(
             post, term = _make_entry(asked, row, at), asked.terms[at]
             if not forest.root[term]:
                 forest.root[term] = new_nodes(forest, 1)
-            cover = cover_cells(post.box, lattice)
+            cover = cover_cells(post.box, frame)
             found, needed = find_nodes(forest, forest.root[term], cover, where)
             if len(forest.tag) < forest.used[1] + needed:
                 return False
-            insert_entry(forest, where[:found], post, cover.deepest, lattice)
+            insert_entry(forest, where[:found], post, cover.deepest, frame)
             done[1] += 1
         done[0] += 1
         done[1] = 0
@@ -185,7 +185,7 @@ class KeywordTrees(NamedTuple):
     forest: TermQuadtrees
     asked: AskedTerms
     spans: TermSpans
-    lattice: GridFrame
+    frame: GridFrame
 
 
 class _ProbeSides(NamedTuple):
@@ -245,7 +245,7 @@ def _probe(
     Returns:
         The first event whose pairs did not fit, and the number of pairs.
     """
-    (here, there, flag), (forest, asked, spans, lattice) = sides, trees
+    (here, there, flag), (forest, asked, spans, frame) = sides, trees
     xs, ys, texts, oxs, oys, others = here.x, here.y, here.text, there.x, there.y, there.text
     root, nodes, boxes, rest, tags = forest.root, forest.nodes, forest.boxes, forest.rest, forest.tag
     begins, ends, codes = spans.begin, spans.end, spans.codes
@@ -261,7 +261,7 @@ def _probe(
         both = past >= 0 and not np.isnan(ox)
         for at in range(begins[past], ends[past] if both else 0):
             other[codes[at]] = e
-        column, row = finest_cell(x, y, lattice)
+        column, row = finest_cell(x, y, frame)
         for at in range(begins[text], ends[text]):
             node, up = np.int64(root[codes[at]]), DEPTH
             while node:

@@ -55,12 +55,12 @@ class EventsByCell(NamedTuple):
 
 
 @kernel
-def _events_by_cell(events: Transitions, span: IndexRange, lattice: GridFrame, leaving: Flag) -> EventsByCell:
+def _events_by_cell(events: Transitions, span: IndexRange, frame: GridFrame, leaving: Flag) -> EventsByCell:
     """Sort events by the cell that they leave if `leaving`, else by the cell that they enter."""
     count, times = span.end - span.begin, 0
-    while (lattice.side >> (2 * times)) > 1 and (lattice.side >> (2 * times)) ** 2 * _EVENTS_A_CELL > count:
+    while (frame.side >> (2 * times)) > 1 and (frame.side >> (2 * times)) ** 2 * _EVENTS_A_CELL > count:
         times += 1
-    grid = coarser(lattice, times)
+    grid = coarser(frame, times)
     start, cell_of_event = np.zeros(grid.side * grid.side + 1, np.int32), np.empty(count, np.int32)
     x, y, other_x, other_y = events.ox, events.oy, events.nx, events.ny
     if not leaving:
@@ -86,7 +86,7 @@ def _events_by_cell(events: Transitions, span: IndexRange, lattice: GridFrame, l
 
 @kernel
 def match_moved(
-    events: Transitions, span: IndexRange, moving: Array, movers: MovingQueries, lattice: GridFrame
+    events: Transitions, span: IndexRange, moving: Array, movers: MovingQueries, frame: GridFrame
 ) -> MoverPairs:
     """Find the pairs of events and regions that move in a step where the object was or is in the box.
 
@@ -97,7 +97,7 @@ def match_moved(
     if not len(moving) or span.begin == span.end:
         return MoverPairs(event[:used], mover[:used], flags[:used])
     for leaving in (True, False):
-        grid, start, numbers, xs, ys, other_xs, other_ys = _events_by_cell(events, span, lattice, leaving)
+        grid, start, numbers, xs, ys, other_xs, other_ys = _events_by_cell(events, span, frame, leaving)
         for m in moving:
             box, other = (movers.past[m], movers.now[m]) if leaving else (movers.now[m], movers.past[m])
             if np.isnan(box[0]):
@@ -204,14 +204,14 @@ class FoundObjects(NamedTuple):
 
 @kernel
 def changed_objects(
-    m: Int, movers: MovingQueries, cells: ObjectGrid, lattice: GridFrame, planar: Flag, room: Array
+    m: Int, movers: MovingQueries, cells: ObjectGrid, frame: GridFrame, planar: Flag, room: Array
 ) -> FoundObjects:
     """Find the objects that are in a region either before or after its move; `room` may grow."""
     region = RegionChange(movers.past[m], movers.now[m], shape_of(m, movers), planar)
     out = FoundObjects(room, np.int64(0))
     was, there = not np.isnan(region.past[0]), not np.isnan(region.now[0])
     if was and there:
-        a, b = cover(region.past, lattice), cover(region.now, lattice)
+        a, b = cover(region.past, frame), cover(region.now, frame)
         left, right = min(a.left, b.left), max(a.right, b.right)
         bottom, top = min(a.bottom, b.bottom), max(a.top, b.top)
         apart = (a.right - a.left + 1) * (a.top - a.bottom + 1)
@@ -221,14 +221,14 @@ def changed_objects(
                 max(a.left, b.left), min(a.right, b.right), max(a.bottom, b.bottom), min(a.top, b.top)
             )
             both = CellWindow(left, right, bottom, top)
-            return _scan_cells(region, Scan(both, inner, True, True), cells, lattice.side, out)
+            return _scan_cells(region, Scan(both, inner, True, True), cells, frame.side, out)
     nothing = CellWindow(np.int64(0), np.int64(0), np.int64(0), np.int64(0))
     if was:
-        scan = Scan(cover(region.past, lattice), nothing, True, False)
-        out = _scan_cells(region, scan, cells, lattice.side, out)
+        scan = Scan(cover(region.past, frame), nothing, True, False)
+        out = _scan_cells(region, scan, cells, frame.side, out)
     if there:
-        scan = Scan(cover(region.now, lattice), nothing, False, True)
-        out = _scan_cells(region, scan, cells, lattice.side, out)
+        scan = Scan(cover(region.now, frame), nothing, False, True)
+        out = _scan_cells(region, scan, cells, frame.side, out)
     return out
 
 

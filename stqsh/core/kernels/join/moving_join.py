@@ -51,7 +51,7 @@ from stqsh.core.kernels.join.moving_candidates import (
 class MovingJoinParams(NamedTuple):
     """The grid of the objects' cells, the lifetimes of queries, and how distances are measured."""
 
-    lattice: GridFrame
+    frame: GridFrame
     lives: QueryLifetimes
     planar: bool
 
@@ -139,12 +139,12 @@ def by_focal(focal: Array, count: Int) -> tuple[Array, Array]:
 
 
 @kernel
-def begin_join(movers: MovingQueries, cells: ObjectGrid, lattice: GridFrame) -> JoinState:
+def begin_join(movers: MovingQueries, cells: ObjectGrid, frame: GridFrame) -> JoinState:
     """Return the state before the first step, from queries and cells before it."""
     count = len(cells.slot)
     none = np.full(count, -1, np.int32)
     objects = BatchObjectCells(cells, np.arange(count).astype(np.int32), none, none.copy())
-    return JoinState(build_box_grid(movers, lattice), objects, np.empty(len(movers.query), np.int32))
+    return JoinState(build_box_grid(movers, frame), objects, np.empty(len(movers.query), np.int32))
 
 
 @kernel
@@ -187,7 +187,7 @@ def join_moving(join: MovingJoin, cells: ObjectGrid) -> tuple[CandidatePairs, Un
         Pairs, with events as in `JoinOutput`, and the unchanged objects that some of them refer to.
     """
     events, turns = join.events, join.turns
-    state, out = begin_join(join.movers, cells, join.params.lattice), empty_output()
+    state, out = begin_join(join.movers, cells, join.params.frame), empty_output()
     i, j, number = np.int64(0), np.int64(0), np.int64(0)
     while i < len(events.step) or j < len(turns.step):
         step = min(step_at(events, i), step_at(turns, j))
@@ -209,14 +209,14 @@ def join_step(
     events, turns, movers, params = join
     span, boxes = step.events, state.boxes
     if needs_rebuild(boxes, span.end - span.begin):
-        boxes = build_box_grid(movers, params.lattice)
+        boxes = build_box_grid(movers, params.frame)
     moving = state.moving[: _move_regions(turns, step.turns, movers, params.planar, state.moving)]
     remove_moving(boxes, moving)
-    out = _append(join, match_indexed(events, span, boxes, params.lattice), out)
+    out = _append(join, match_indexed(events, span, boxes, params.frame), out)
     if boxes.counters[0] > len(moving):
         out = _append(join, match_unindexed(events, span, boxes, movers), out)
-    out = _append(join, match_moved(events, span, moving, movers, params.lattice), out)
-    _move_objects(events, span, state.objects, step.number, params.lattice)
+    out = _append(join, match_moved(events, span, moving, movers, params.frame), out)
+    _move_objects(events, span, state.objects, step.number, params.frame)
     out = _append_unchanged(join, moving, step, state.objects, out)
     end_moves(boxes, moving)
     for m in moving:
@@ -290,12 +290,12 @@ def _append(join: MovingJoin, near: MoverPairs, out: JoinOutput) -> JoinOutput:
 
 @kernel
 def _move_objects(
-    events: Transitions, span: IndexRange, objects: BatchObjectCells, number: Int, lattice: GridFrame
+    events: Transitions, span: IndexRange, objects: BatchObjectCells, number: Int, frame: GridFrame
 ) -> None:
     """Move the objects of a step's events."""
     for e in range(span.begin, span.end):
         o = events.obj[e]
-        place_object(objects.cells, o, events.nx[e], events.ny[e], lattice)
+        place_object(objects.cells, o, events.nx[e], events.ny[e], frame)
         objects.version[o] = events.new[e]
         objects.acted[o] = number
 
@@ -316,7 +316,7 @@ def _append_unchanged(
         query, own = movers.query[m], movers.own[m]
         if not is_alive(params.lives, query, step.step):
             continue
-        room, found = changed_objects(m, movers, objects.cells, params.lattice, params.planar, room)
+        room, found = changed_objects(m, movers, objects.cells, params.frame, params.planar, room)
         pairs = _with_room(pairs, used, found)
         if count + found > len(unchanged.obj):
             unchanged = _resize_unchanged(unchanged, count, 2 * (count + found))

@@ -25,23 +25,23 @@ from stqsh.core.kernels.jit import Flag, Float, Int, kernel
 
 
 @kernel
-def mark_cells(rects: Array, lattice: GridFrame) -> Array:
+def mark_cells(rects: Array, frame: GridFrame) -> Array:
     """Mark the cells that rectangles, float64 (n, 4), touch; NaN touches none. Return bool (cells,)."""
-    marked = np.zeros(lattice.side * lattice.side, np.bool_)
+    marked = np.zeros(frame.side * frame.side, np.bool_)
     for q in range(len(rects)):
         if np.isnan(rects[q, 0]):
             continue
-        c1, c2, r1, r2 = cover(rects[q], lattice)
+        c1, c2, r1, r2 = cover(rects[q], frame)
         for row in range(r1, r2 + 1):
-            marked[row * lattice.side + c1 : row * lattice.side + c2 + 1] = True
+            marked[row * frame.side + c1 : row * frame.side + c2 + 1] = True
     return marked
 
 
 @kernel
-def _in_some(lattice: GridFrame, lists: RectGrid, x: Float, y: Float) -> Flag:
+def _in_some(frame: GridFrame, lists: RectGrid, x: Float, y: Float) -> Flag:
     first = np.int64(0)
-    for times in range(count_grids(lattice)):
-        grid = coarser(lattice, times)
+    for times in range(count_grids(frame)):
+        grid = coarser(frame, times)
         cell = first + cell_of(x, y, grid)
         if lists.whole[cell] < lists.start[cell + 1]:
             return True

@@ -35,23 +35,23 @@ _SORTED_FROM = 16
 
 
 @kernel
-def _cell_or_none(x: Float, y: Float, lattice: GridFrame) -> Int:
+def _cell_or_none(x: Float, y: Float, frame: GridFrame) -> Int:
     """Return the cell of a point, -1 for NaN."""
-    return np.int64(-1) if np.isnan(x) else cell_of(x, y, lattice)
+    return np.int64(-1) if np.isnan(x) else cell_of(x, y, frame)
 
 
 @kernel
-def _order_by_cell(events: Transitions, lattice: GridFrame) -> tuple[Array, Transitions]:
+def _order_by_cell(events: Transitions, frame: GridFrame) -> tuple[Array, Transitions]:
     """Sort the places of events by the cell that they leave, or else enter.
 
     Returns:
         The event at each position, int32 (n,), and events of which only the places are in this order.
     """
-    count, cells = len(events.ox), lattice.side * lattice.side
+    count, cells = len(events.ox), frame.side * frame.side
     ends, home = np.zeros(cells + 2, np.int32), np.empty(count, np.int32)
     for e in range(count):
-        left = _cell_or_none(events.ox[e], events.oy[e], lattice)
-        home[e] = (_cell_or_none(events.nx[e], events.ny[e], lattice) if left < 0 else left) + 1
+        left = _cell_or_none(events.ox[e], events.oy[e], frame)
+        home[e] = (_cell_or_none(events.nx[e], events.ny[e], frame) if left < 0 else left) + 1
         ends[home[e] + 1] += 1
     for cell in range(cells):
         ends[cell + 1] += ends[cell]
@@ -65,7 +65,7 @@ def _order_by_cell(events: Transitions, lattice: GridFrame) -> tuple[Array, Tran
 
 
 @kernel
-def by_cell(events: Transitions, lattice: GridFrame) -> tuple[Array, Transitions]:
+def by_cell(events: Transitions, frame: GridFrame) -> tuple[Array, Transitions]:
     """Sort events by the cell that they leave, or else enter.
 
     Later loops then read memory sequentially: lists here, and versions when updates are made.
@@ -73,18 +73,18 @@ def by_cell(events: Transitions, lattice: GridFrame) -> tuple[Array, Transitions
     Returns:
         The event at each position, int32 (n,), and the events in this order.
     """
-    order, moved = _order_by_cell(events, lattice)
+    order, moved = _order_by_cell(events, frame)
     step, obj, old, new = events.step[order], events.obj[order], events.old[order], events.new[order]
     return order, Transitions(step, obj, old, new, moved.ox, moved.oy, moved.nx, moved.ny)
 
 
 @kernel
-def _used_grids(lattice: GridFrame, lists: RectGrid) -> tuple[Array, Array]:
+def _used_grids(frame: GridFrame, lists: RectGrid) -> tuple[Array, Array]:
     """Find the grids that have any rectangle: the argument of `coarser`, and the first cell of each."""
-    times, firsts = np.empty(count_grids(lattice), np.int64), np.empty(count_grids(lattice), np.int64)
+    times, firsts = np.empty(count_grids(frame), np.int64), np.empty(count_grids(frame), np.int64)
     used, first = 0, np.int64(0)
     for above in range(len(times)):
-        cells = coarser(lattice, above).side ** 2
+        cells = coarser(frame, above).side ** 2
         if lists.start[first + cells] > lists.start[first]:
             times[used], firsts[used] = above, first
             used += 1
@@ -144,13 +144,13 @@ def _join_grid(
 
 
 @kernel
-def join_in_order(events: Transitions, lattice: GridFrame, lists: RectGrid) -> CandidatePairs:
+def join_in_order(events: Transitions, frame: GridFrame, lists: RectGrid) -> CandidatePairs:
     """Join events in a suitable order, such as that of `by_cell`; the pairs of each grid keep this order."""
-    times, firsts = _used_grids(lattice, lists)
+    times, firsts = _used_grids(frame, lists)
     room, used, found = 2 * len(events.ox) + 1024, np.int64(0), np.empty(_longest(lists), np.uint8)
     pairs = CandidatePairs(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.uint8))
     for g in range(len(times)):
-        grid, i = _Grid(coarser(lattice, times[g]), firsts[g]), np.int64(0)
+        grid, i = _Grid(coarser(frame, times[g]), firsts[g]), np.int64(0)
         while True:
             out = PairRoom(pairs.event, pairs.query, pairs.flags, found)
             i, used = _join_grid(events, i, grid, lists, out, used)
@@ -161,13 +161,13 @@ def join_in_order(events: Transitions, lattice: GridFrame, lists: RectGrid) -> C
 
 
 @kernel
-def are_few(events: Transitions, lattice: GridFrame) -> Flag:
+def are_few(events: Transitions, frame: GridFrame) -> Flag:
     """Return whether there are too few events for sorting them by cell to pay off."""
-    return len(events.ox) < lattice.side * lattice.side // _SORTED_FROM
+    return len(events.ox) < frame.side * frame.side // _SORTED_FROM
 
 
 @kernel
-def join(events: Transitions, lattice: GridFrame, lists: RectGrid) -> CandidatePairs:
+def join(events: Transitions, frame: GridFrame, lists: RectGrid) -> CandidatePairs:
     """Find the pairs of events and queries where an object entered or left a rectangle, each pair once.
 
     For a query with a condition, pairs where the object stayed inside are included. This is SOLE Algorithm 2
@@ -175,10 +175,10 @@ def join(events: Transitions, lattice: GridFrame, lists: RectGrid) -> CandidateP
     processed cell by cell, so a list is read from memory once for all of them, which is four times as fast if
     the lists are larger than the caches.
     """
-    if are_few(events, lattice):
-        return join_in_order(events, lattice, lists)
-    order, arranged = _order_by_cell(events, lattice)
-    pairs = join_in_order(arranged, lattice, lists)
+    if are_few(events, frame):
+        return join_in_order(events, frame, lists)
+    order, arranged = _order_by_cell(events, frame)
+    pairs = join_in_order(arranged, frame, lists)
     for k in range(len(pairs.event)):
         pairs.event[k] = order[pairs.event[k]]
     return pairs

@@ -135,7 +135,7 @@ def evaluate_steps(
     rows, events = source.rows, room_for(_most_events(source, plan))
     run = _Run(source, plan, state, accepted, events, moving)
     join = MovingJoin(events, moving.turns, moving.movers, moving.params)
-    joined, out = begin_join(moving.movers, moving.cells, moving.params.lattice), empty_output()
+    joined, out = begin_join(moving.movers, moving.cells, moving.params.frame), empty_output()
     none, number, stale = np.int64(0), np.int64(0), np.int64(0)
     i, j, d, k = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     while True:
@@ -276,7 +276,7 @@ def _forget_object(run: _Run, o: Int, step: Int, begin: Int, k: Int) -> Int:
     elif present:
         k = _add_departure(run, step, np.int32(o), v, v, k)
     if present and len(cells.slot):
-        move_object(cells, o, np.nan, np.nan, run.moving.params.lattice)
+        move_object(cells, o, np.nan, np.nan, run.moving.params.frame)
     state.version[o] = -1
     state.out[v] = step
     if v >= len(state.version):

@@ -37,10 +37,10 @@ def present_after(events: Transitions, known: Array) -> Array:
 
 
 @kernel
-def remove_from_cells(cells: ObjectGrid, objects: Array, lattice: GridFrame) -> None:
+def remove_from_cells(cells: ObjectGrid, objects: Array, frame: GridFrame) -> None:
     """Remove objects, int32 (n,), from their cells."""
     for o in objects:
-        move_object(cells, o, np.nan, np.nan, lattice)
+        move_object(cells, o, np.nan, np.nan, frame)
 
 
 @kernel

@@ -48,5 +48,5 @@ def now() -> str:
 
 
 def _engine_runs(states: PageStates) -> bool:
-    engine = read_engine(states.feed.link.home)
+    engine = read_engine(states.feed.connection.home)
     return engine is not None and is_alive(engine)

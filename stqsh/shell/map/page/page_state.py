@@ -120,9 +120,9 @@ class PageStates:
     _numbers: itertools.count[int] = field(default_factory=itertools.count, init=False)
 
     def __post_init__(self) -> None:
-        settings = session_settings(self.feed.link.db)
+        settings = session_settings(self.feed.connection.db)
         self.tiles, self._credit = settings.text("map.tiles"), settings.text("map.credit")
-        self._history = SceneHistory(self.feed.link, self.feed.stream)
+        self._history = SceneHistory(self.feed.connection, self.feed.stream)
 
     def next(self) -> bytes | None:
         """Return the current state; None if nothing has changed and no heartbeat is due.
@@ -149,7 +149,7 @@ class PageStates:
 
     def _json(self, ended: str | None) -> bytes:
         assert self._scene is not None, "a state is made of a scene"
-        progress, home = self.feed.link.progress(), self.feed.link.home
+        progress, home = self.feed.connection.progress(), self.feed.connection.home
         written = time.time_ns() // 1_000_000
         header: PageHeader = {
             "session": home.name,

@@ -47,7 +47,7 @@ def show_map(feed: MapFeed, scheme: str = "auto", is_over: Callable[[], bool] = 
         screen.run()
     finally:
         loader.stop()
-    engine = engine_text(feed.link.home)
+    engine = engine_text(feed.connection.home)
     return f"left the map of {feed.stream.name}; {'it goes on' if engine == READY else engine}"
 
 

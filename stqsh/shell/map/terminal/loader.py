@@ -66,7 +66,7 @@ class MapLoader:
 
     def _look(self) -> None:
         feed = self._feed
-        self.alive = alive_text(feed.link.home, feed.link.progress())
+        self.alive = alive_text(feed.connection.home, feed.connection.progress())
         scene = feed.look(MOST_DRAWN)
         key = self._picked
         if key is not None and (scene is not None or self.record[0] != key):

@@ -67,7 +67,7 @@ class Forest(Standing):
         grid = StaticRectIndex(state, "grid")
         grid.fill(boxes, 2 * np.arange(len(placed), dtype=np.int32), _SQUARE)
         spans = TermSpans(*np.empty((3, 0), np.int32))
-        trees = KeywordTrees(tree.forest, QueryTerms(state, "forest/asked").rows, spans, tree.lattice)
+        trees = KeywordTrees(tree.forest, QueryTerms(state, "forest/asked").rows, spans, tree.frame)
         return _Built(trees, filed, grid, rows[~asks[rows] & ~placed[rows]], state)
 
     def _filed(self) -> Array:

@@ -11,10 +11,10 @@ import numpy as np
 
 from stqsh.arrays import Array
 from stqsh.core.contract.snapshot_selection import SnapshotSelection
-from stqsh.core.views.covering import Runs, SnapshotPlan, Times
-from stqsh.core.views.margins import Margins
-from stqsh.core.views.questions import Question, Shape
-from stqsh.core.views.time_slots import TimeSlot, TimeSlots, rows_of
+from stqsh.core.snapshots.cache.covering import Runs, SnapshotPlan, Times
+from stqsh.core.snapshots.cache.margins import Margins
+from stqsh.core.snapshots.cache.questions import Question, Shape
+from stqsh.core.snapshots.cache.time_slots import TimeSlot, TimeSlots, rows_of
 
 FindRows: TypeAlias = Callable[[list[TimeSlot], Array, Array], Array]
 """Returns rows of events in runs of cells of time slots, like `rows_of`."""

@@ -15,9 +15,9 @@ import numpy as np
 
 from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import StoredArrays
-from stqsh.core.views.cells import CellBox, CellGrid
-from stqsh.core.views.margins import MARGIN_BYTES, PARTS, Past, corners_of, distance, needs
-from stqsh.core.views.time_slots import TimeSlots, rows_of
+from stqsh.core.snapshots.cache.cells import CellBox, CellGrid
+from stqsh.core.snapshots.cache.margins import MARGIN_BYTES, PARTS, Past, corners_of, distance, needs
+from stqsh.core.snapshots.cache.time_slots import TimeSlots, rows_of
 
 LEAST = 32
 """A cell with fewer events than this is always read whole."""

@@ -13,7 +13,7 @@ from stqsh.core.aggregates.keys import canonical, encode_keys, whole
 from stqsh.core.conditions.evaluation import columns_read, compute
 from stqsh.core.conditions.operations import DISTANCE
 from stqsh.core.matching.query_conditions import QueryConditions
-from stqsh.spec.query import FirstSpec, OrderColumn
+from stqsh.spec.query import OrderColumn, TopNSpec
 
 pc: Any = pyarrow.compute  # its stubs lack bytes
 
@@ -25,7 +25,7 @@ _WIDTH = 8
 def places_of(
     conditions: QueryConditions,
     key: str,
-    first: FirstSpec,
+    first: TopNSpec,
     versions: Array,
     now_us: int = 0,
     far: Array | None = None,

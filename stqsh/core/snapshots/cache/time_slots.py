@@ -16,7 +16,7 @@ import numpy as np
 from stqsh.arrays import Array
 from stqsh.core.conditions.time_ranges import EVER, TimeRange
 from stqsh.core.kernels.events.transitions import StoredArrays
-from stqsh.core.views.cells import NO_EXTENT, CellGrid, Extent, depth_for
+from stqsh.core.snapshots.cache.cells import NO_EXTENT, CellGrid, Extent, depth_for
 
 FINEST = 1 << 14
 """The number of events of the finest time slots."""

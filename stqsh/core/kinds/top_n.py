@@ -9,10 +9,6 @@ import numpy as np
 from stqsh.arrays import Array
 from stqsh.core.contract.merging_kind import MergingKind, MergingLogic
 from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, QueryKind, StreamBatch
-from stqsh.core.first.first_merge import merge_first
-from stqsh.core.first.first_offers import FirstOffers
-from stqsh.core.first.first_tracking import FirstTracker
-from stqsh.core.first.orders import FirstQueries, QueryOrders, order_operators
 from stqsh.core.kinds.ranges import RangeKind
 from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.matching.query_regions import QueryRegions
@@ -22,13 +18,17 @@ from stqsh.core.output.merge import MergedUpdates, MergeInput
 from stqsh.core.output.sent_answers import SentAnswers
 from stqsh.core.queries.query_table import ACTIVE, PAUSED
 from stqsh.core.queries.registrations import NewQueries
-from stqsh.spec.query import FIRST
+from stqsh.core.top_n.merge import merge_first
+from stqsh.core.top_n.offers import TopNOffers
+from stqsh.core.top_n.orders import QueryOrders, TopNQueries, order_operators
+from stqsh.core.top_n.tracking import TopNTracker
+from stqsh.spec.query import TOP_N
 
 
-class FirstLogic(MergingLogic):
+class TopNLogic(MergingLogic):
     """One batch of a stream's queries with LIMIT."""
 
-    queries: FirstQueries
+    queries: TopNQueries
 
     def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
         super().__init__(kind, batch, output)
@@ -105,23 +105,23 @@ class FirstLogic(MergingLogic):
             members.append(come)
         offers.withdraw_rest(*self._offered, np.concatenate(members))
 
-    def _tracker(self, context: QueryContext) -> FirstTracker:
-        return FirstTracker(context, self.queries, self._orders)
+    def _tracker(self, context: QueryContext) -> TopNTracker:
+        return TopNTracker(context, self.queries, self._orders)
 
-    def _offers(self, context: QueryContext) -> FirstOffers:
-        return FirstOffers(context, self._changes, self.partials)
+    def _offers(self, context: QueryContext) -> TopNOffers:
+        return TopNOffers(context, self._changes, self.partials)
 
     def _context(self) -> QueryContext:
         return self._regions.context(staying=True)
 
 
-class FirstKind(MergingKind):
+class TopNKind(MergingKind):
     """The first n present objects inside a region that satisfy a condition, by (ORDER BY, key).
 
     Each slot offers the first n of its own objects, with their places in the order.
     """
 
-    name, logic, table = FIRST.name, FirstLogic, FirstQueries
+    name, logic, table = TOP_N.name, TopNLogic, TopNQueries
 
     def merge(self, batch: MergeInput) -> MergedUpdates:
         """Merge the slots' candidates, and return the changes of the first n of all slots."""
@@ -131,5 +131,5 @@ class FirstKind(MergingKind):
         """Return what EXPLAIN shows: members are found as for a range query, and ordered."""
         found = RangeKind().explain(given)
         return replace(
-            found, operators=(*found.operators, *order_operators(getattr(given.spec, "first", None)))
+            found, operators=(*found.operators, *order_operators(getattr(given.spec, "top_n", None)))
         )

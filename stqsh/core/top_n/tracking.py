@@ -8,15 +8,6 @@ import numpy as np
 
 from stqsh.arrays import Array
 from stqsh.core.base.clock import NEVER
-from stqsh.core.first.member_ranks import MemberRanks
-from stqsh.core.first.orders import FirstQueries, QueryOrders
-from stqsh.core.first.stepped_members import (
-    SteppedChanges,
-    SteppedMembers,
-    changes_between,
-    member_codes,
-    steps_of_change,
-)
 from stqsh.core.groups.group_deltas import MemberChanges
 from stqsh.core.kernels.events.updates import count_pairs
 from stqsh.core.kernels.groups.net_members import list_changes
@@ -25,12 +16,21 @@ from stqsh.core.matching.match import match
 from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.matching.static_index import StaticRegionIndex
 from stqsh.core.queries.query_table import ACTIVE
+from stqsh.core.top_n.member_ranks import MemberRanks
+from stqsh.core.top_n.orders import QueryOrders, TopNQueries
+from stqsh.core.top_n.stepped_members import (
+    SteppedChanges,
+    SteppedMembers,
+    changes_between,
+    member_codes,
+    steps_of_change,
+)
 
 Followed = tuple[SteppedChanges, Array]
 """Changes of the first n, and members that come, including all of the first step, see `member_codes`."""
 
 
-class FirstTracker:
+class TopNTracker:
     """Tracks the first n members of queries.
 
     Args:
@@ -39,7 +39,7 @@ class FirstTracker:
         orders: The orders of the queries.
     """
 
-    def __init__(self, context: QueryContext, queries: FirstQueries, orders: QueryOrders) -> None:
+    def __init__(self, context: QueryContext, queries: TopNQueries, orders: QueryOrders) -> None:
         self._context, self._queries, self._orders = context, queries, orders
         self._objects, self._timing = context.batch.objects, context.batch.timing
         self._stepped = SteppedMembers(context, queries.form, orders.places)

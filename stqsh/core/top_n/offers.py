@@ -9,8 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from stqsh.arrays import Array
-from stqsh.core.first.places import with_distances
-from stqsh.core.first.stepped_members import SteppedChanges, member_codes
 from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
 from stqsh.core.matching.crossings import are_members
 from stqsh.core.matching.query_context import QueryContext
@@ -18,12 +16,14 @@ from stqsh.core.matching.region_scaling import with_shed_reasons
 from stqsh.core.matching.row_changes import RowChanges
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.core.output.partials import CandidateOffers, Partials
+from stqsh.core.top_n.places import with_distances
+from stqsh.core.top_n.stepped_members import SteppedChanges, member_codes
 
 AgeTest = Callable[[Array, Array, Array], Array]
 """Returns which versions are too old, bool (n,), given positions of queries, versions and steps."""
 
 
-class FirstOffers:
+class TopNOffers:
     """The offers of one batch to Aggregate.
 
     Args:

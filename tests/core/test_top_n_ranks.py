@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.core.kernels.first.first_ranks import FirstTerms, RankedChanges, first_changes
+from stqsh.core.kernels.top_n.ranks import RankedChanges, TopNTerms, first_changes
 
 BASE = 0
 turns = st.lists(st.lists(st.integers(0, 9), unique=True, max_size=10), min_size=1, max_size=12)
@@ -30,7 +30,7 @@ def test_changes_are_those_of_sorting_after_each_step(queries: list[list[list[in
     start = np.searchsorted(table[:, 0], np.arange(len(queries) + 1))
     changes = RankedChanges(start, table[:, 1].copy(), table[:, 2].copy(), table[:, 3].astype(np.int8))
     sizes, limits = np.full(len(queries), 10), np.full(len(queries), limit)
-    found = first_changes(changes, FirstTerms(sizes, limits, BASE))
+    found = first_changes(changes, TopNTerms(sizes, limits, BASE))
     told = list(zip(*(column.tolist() for column in found), strict=True))
     assert len(told) == len(set(told))
     assert set(told) == expected

@@ -31,7 +31,7 @@ class RankedChanges(NamedTuple):
     sign: Array
 
 
-class FirstTerms(NamedTuple):
+class TopNTerms(NamedTuple):
     """The parameters of each query.
 
     Attributes:
@@ -45,7 +45,7 @@ class FirstTerms(NamedTuple):
     base: Int
 
 
-class FirstChanges(NamedTuple):
+class TopNChanges(NamedTuple):
     """Ranks that enter or leave the first n, by query and step; (n,) each.
 
     Attributes:
@@ -78,20 +78,20 @@ class _Ranks(NamedTuple):
 
 
 @kernel
-def first_changes(changes: RankedChanges, terms: FirstTerms) -> FirstChanges:
+def first_changes(changes: RankedChanges, terms: TopNTerms) -> TopNChanges:
     """Find the ranks that enter or leave the first n of each query.
 
     A change takes time logarithmic in the number of ranks, however large n is.
     """
     room = 2 * len(changes.step)
-    found = FirstChanges(
+    found = TopNChanges(
         np.empty(room, np.int32), np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int8)
     )
     used = np.int64(0)
     for q in range(len(terms.sizes)):
         if changes.start[q] < changes.start[q + 1]:
             used = _follow(changes, terms, q, _no_ranks(terms.sizes[q]), found, used)
-    return FirstChanges(found.query[:used], found.step[:used], found.rank[:used], found.op[:used])
+    return TopNChanges(found.query[:used], found.step[:used], found.rank[:used], found.op[:used])
 
 
 @kernel
@@ -101,7 +101,7 @@ def _no_ranks(size: Int) -> _Ranks:
 
 @kernel
 def _follow(
-    changes: RankedChanges, terms: FirstTerms, q: Int, ranks: _Ranks, found: FirstChanges, used: Int
+    changes: RankedChanges, terms: TopNTerms, q: Int, ranks: _Ranks, found: TopNChanges, used: Int
 ) -> Int:
     """Process one query step by step; return the number of changes found so far."""
     i, end = changes.start[q], changes.start[q + 1]
@@ -128,7 +128,7 @@ def _follow(
 
 
 @inlined
-def _settle(ranks: _Ranks, rank: Int, last: Int, found: FirstChanges, used: Int) -> Int:
+def _settle(ranks: _Ranks, rank: Int, last: Int, found: TopNChanges, used: Int) -> Int:
     """Update whether a rank is among the first n, up to rank `last`; return the number of changes."""
     now = ranks.present[rank] > 0 and rank <= last
     if now != ranks.first[rank]:

@@ -19,9 +19,6 @@ import pyarrow.compute as pc
 from stqsh.arrays import Array
 from stqsh.core.aggregates.keys import byte_slices
 from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, StreamBatch
-from stqsh.core.first.first_merge import merge_first
-from stqsh.core.first.orders import FirstQueries, QueryOrders, order_operators
-from stqsh.core.first.places import with_distances
 from stqsh.core.groups.refresh_schedule import QueryTimings
 from stqsh.core.kinds.nearest import NearestKind, NearestLogic
 from stqsh.core.matching.query_conditions import QueryConditions
@@ -31,7 +28,10 @@ from stqsh.core.output.candidates import LOOKED_UP
 from stqsh.core.output.merge import MergedCandidates, MergedUpdates, MergeInput, first_k_candidates
 from stqsh.core.output.partials import LIMIT, PARTIAL, REGISTER, Partials
 from stqsh.core.queries.registrations import NewQueries
-from stqsh.spec.query import NEAREST_FIRST
+from stqsh.core.top_n.merge import merge_first
+from stqsh.core.top_n.orders import QueryOrders, TopNQueries, order_operators
+from stqsh.core.top_n.places import with_distances
+from stqsh.spec.query import NEAREST_TOP_N
 
 _LENGTH = np.dtype("<u4")
 """The type of a place's length, which ends the bytes that slots send."""
@@ -41,7 +41,7 @@ class PlaceLookup:
     """The places of candidates in the orders of their queries, and the selected values."""
 
     def __init__(
-        self, batch: StreamBatch, queries: FirstQueries, conditions: QueryConditions, partials: Partials
+        self, batch: StreamBatch, queries: TopNQueries, conditions: QueryConditions, partials: Partials
     ) -> None:
         self._batch, self._queries, self._partials = batch, queries, partials
         prefix = queries.prefix
@@ -84,10 +84,10 @@ class PlaceLookup:
         return joined.take(taken)
 
 
-class NearestFirstLogic(NearestLogic):
+class NearestTopNLogic(NearestLogic):
     """One batch of a stream's queries for the first n of the k nearest."""
 
-    queries: FirstQueries
+    queries: TopNQueries
 
     @cached_property
     def lookup(self) -> PlaceLookup:
@@ -95,12 +95,12 @@ class NearestFirstLogic(NearestLogic):
         return PlaceLookup(self.batch, self.queries, self._conditions, self.partials)
 
 
-class NearestFirstKind(NearestKind):
+class NearestTopNKind(NearestKind):
     """Of the first k present objects by distance, the first n by another order."""
 
-    name = NEAREST_FIRST.name
-    logic = NearestFirstLogic
-    table = FirstQueries
+    name = NEAREST_TOP_N.name
+    logic = NearestTopNLogic
+    table = TopNQueries
 
     def merge(self, batch: MergeInput) -> MergedUpdates:
         """Merge the slots' candidates into the k nearest, and these into the first n."""
@@ -120,7 +120,7 @@ class NearestFirstKind(NearestKind):
     def explain(self, given: ExplainInput) -> KindExplanation:
         """Return what EXPLAIN shows: members are found as for a kNN query, and ordered."""
         found = super().explain(given)
-        operators = order_operators(getattr(given.spec, "first", None))
+        operators = order_operators(getattr(given.spec, "top_n", None))
         return replace(found, operators=(*found.operators, *operators))
 
 

@@ -11,12 +11,12 @@ import numpy as np
 from stqsh.arrays import Array
 from stqsh.core.aggregates.states import States
 from stqsh.core.contract.snapshot_selection import NOWHERE, PresentObjects, StoredRows
+from stqsh.core.snapshots.cache.covering import SnapshotPlan
+from stqsh.core.snapshots.cache.questions import Question, Shape
+from stqsh.core.snapshots.cache.selection import Asked, Situation, ViewCandidate, choose
+from stqsh.core.snapshots.cache.time_slots import TimeSlot, TimeSlots, rows_of
+from stqsh.core.snapshots.cache.views import Size, View
 from stqsh.core.snapshots.groups import group_states
-from stqsh.core.views.covering import SnapshotPlan
-from stqsh.core.views.questions import Question, Shape
-from stqsh.core.views.selection import Asked, Situation, ViewCandidate, choose
-from stqsh.core.views.time_slots import TimeSlot, TimeSlots, rows_of
-from stqsh.core.views.views import Size, View
 
 REMEMBERED = 256
 """The most questions in the history."""

@@ -24,26 +24,13 @@ from stqsh.arrays import Array
 from stqsh.core.base.clock import NEVER
 from stqsh.core.contract.merging_kind import MergingKind, MergingLogic
 from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, QueryKind, StreamBatch
-from stqsh.core.first.first_merge import merge_first
-from stqsh.core.first.first_offers import FirstOffers
-from stqsh.core.first.member_ranks import FirstMembers, MemberRanks
-from stqsh.core.first.orders import FirstQueries, QueryOrders, order_operators
-from stqsh.core.first.places import with_distances
-from stqsh.core.first.sent_members import Sent, SentMembers, is_among, together
-from stqsh.core.first.stepped_members import (
-    SteppedChanges,
-    SteppedFirst,
-    SteppedMembers,
-    changes_between,
-    member_codes,
-)
 from stqsh.core.groups.group_deltas import MemberChanges
 from stqsh.core.groups.refresh_schedule import DueQueries, QueryTimings, RefreshSchedule
 from stqsh.core.groups.refreshed_members import EventsAsOf, ObjectsAsOf, context_as_of, member_changes
 from stqsh.core.kernels.events.updates import LEFT
 from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
 from stqsh.core.kinds.nearest import NearestKind
-from stqsh.core.kinds.nearest_first import NearestFirstKind, PlaceLookup
+from stqsh.core.kinds.nearest_top_n import NearestTopNKind, PlaceLookup
 from stqsh.core.kinds.ranges import RangeKind
 from stqsh.core.matching.keyword_queries import add_keywords, follow_keywords
 from stqsh.core.matching.query_conditions import QueryConditions
@@ -57,7 +44,20 @@ from stqsh.core.output.merge import MergedUpdates, MergeInput
 from stqsh.core.output.partials import CandidateOffers
 from stqsh.core.queries.query_table import ACTIVE
 from stqsh.core.queries.registrations import NewQueries
-from stqsh.spec.query import REFRESHED_FIRST, REFRESHED_NEAREST_FIRST
+from stqsh.core.top_n.member_ranks import MemberRanks, TopNMembers
+from stqsh.core.top_n.merge import merge_first
+from stqsh.core.top_n.offers import TopNOffers
+from stqsh.core.top_n.orders import QueryOrders, TopNQueries, order_operators
+from stqsh.core.top_n.places import with_distances
+from stqsh.core.top_n.sent_members import Sent, SentMembers, is_among, together
+from stqsh.core.top_n.stepped_members import (
+    SteppedChanges,
+    SteppedMembers,
+    SteppedTopN,
+    changes_between,
+    member_codes,
+)
+from stqsh.spec.query import REFRESHED_NEAREST_ROWS, REFRESHED_ROWS
 
 _BY_REFRESH = "the members are listed at each refresh, and what differs from the one before is sent"
 _BY_EVENT = "events come into the answer and leave it at the refreshes that follow from their times"
@@ -66,7 +66,7 @@ _BY_EVENT = "events come into the answer and leave it at the refreshes that foll
 class _RefreshedLogic(MergingLogic):
     """The common part of refreshed queries over regions and over the k nearest."""
 
-    queries: FirstQueries
+    queries: TopNQueries
 
     def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
         super().__init__(kind, batch, output)
@@ -137,7 +137,7 @@ class _RefreshedLogic(MergingLogic):
         raise NotImplementedError
 
 
-class RefreshedFirstLogic(_RefreshedLogic):
+class RefreshedRowsLogic(_RefreshedLogic):
     """One batch of a stream's refreshed queries over regions."""
 
     def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
@@ -190,7 +190,7 @@ class RefreshedFirstLogic(_RefreshedLogic):
         return np.zeros(len(self.queries), np.bool_)
 
     def _withdraw(self, sent: Sent, step: int, why: int) -> None:
-        offers = FirstOffers(self._regions.context(staying=True), self._changes, self.partials)
+        offers = TopNOffers(self._regions.context(staying=True), self._changes, self.partials)
         offers.withdraw(self.queries.id[sent.query], sent.obj, step, why)
 
     def _at_once(
@@ -238,14 +238,14 @@ class RefreshedFirstLogic(_RefreshedLogic):
         stays = comes_first & is_among(before.where(before.version >= 0), after.query, obj)
         lost = before.where(~is_among(after.where(comes_first), before.query, before.obj))
         new, count = np.flatnonzero(~stays), len(lost.query)
-        withdrawn = FirstMembers(
+        withdrawn = TopNMembers(
             lost.query.astype(np.int32),
             np.full(count, begin),
             lost.version,
             np.full(count, -1, np.int8),
             np.zeros(count, np.int64),
         )
-        offered = FirstMembers(*map(np.concatenate, zip(found.where(new), withdrawn, strict=True)))
+        offered = TopNMembers(*map(np.concatenate, zip(found.where(new), withdrawn, strict=True)))
         objs = np.concatenate([obj[new], lost.obj])
         codes = member_codes(batch, offered.query, offered.step, objs)
         theirs = objects.numbers.objects_of(changes.version)
@@ -255,7 +255,7 @@ class RefreshedFirstLogic(_RefreshedLogic):
         is_member[len(new) :] = np.isin(codes[len(new) :], come)
         context = replace(self._regions.context(staying=True), batch=replace(batch, objects=objects))
         offered, places = self._placed(context, offered, ranks.places)
-        offers = FirstOffers(
+        offers = TopNOffers(
             context,
             self._changes,
             self.partials,
@@ -269,8 +269,8 @@ class RefreshedFirstLogic(_RefreshedLogic):
         return after.where(order[is_last & (found.op[order] > 0)])
 
     def _placed(
-        self, context: QueryContext, found: FirstMembers, places: pa.BinaryArray
-    ) -> tuple[FirstMembers, pa.BinaryArray]:
+        self, context: QueryContext, found: TopNMembers, places: pa.BinaryArray
+    ) -> tuple[TopNMembers, pa.BinaryArray]:
         """Return members and the places of those that enter, with the distances that queries show."""
         entering = np.flatnonzero(found.op > 0)
         entered = found.where(entering)
@@ -294,7 +294,7 @@ class RefreshedFirstLogic(_RefreshedLogic):
         # Places that change with time are offered again.
         known = np.where(self.queries.each_step[before.query], np.int32(-1), before.version)
         was = _as_first(before._replace(version=known), after, len(objects.table))
-        offers = FirstOffers(
+        offers = TopNOffers(
             context,
             self._changes,
             self.partials,
@@ -304,12 +304,12 @@ class RefreshedFirstLogic(_RefreshedLogic):
         return Sent(after.query.astype(np.int64), after.obj, after.version)
 
 
-class RefreshedFirstKind(MergingKind):
+class RefreshedRowsKind(MergingKind):
     """The first n members of a region by (ORDER BY, key), or all members, at refreshes."""
 
-    name = REFRESHED_FIRST.name
-    logic = RefreshedFirstLogic
-    table = FirstQueries
+    name = REFRESHED_ROWS.name
+    logic = RefreshedRowsLogic
+    table = TopNQueries
 
     def merge(self, batch: MergeInput) -> MergedUpdates:
         """Merge the slots' candidates, and return the changes of the first n of all slots."""
@@ -318,13 +318,13 @@ class RefreshedFirstKind(MergingKind):
     def explain(self, given: ExplainInput) -> KindExplanation:
         """Return what EXPLAIN shows: each refresh lists the members."""
         found = RangeKind().explain(given)
-        operators = order_operators(getattr(given.spec, "first", None))
+        operators = order_operators(getattr(given.spec, "top_n", None))
         is_still = given.stream.is_event and given.spec.region.focal_key is None
         refreshes = _BY_EVENT if is_still else _BY_REFRESH
         return replace(found, operators=(*found.operators, *operators), refreshes=refreshes)
 
 
-class RefreshedNearestFirstLogic(_RefreshedLogic):
+class RefreshedNearestRowsLogic(_RefreshedLogic):
     """One batch of a stream's refreshed queries over the k nearest."""
 
     def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
@@ -394,29 +394,29 @@ class RefreshedNearestFirstLogic(_RefreshedLogic):
         self.partials.offer(CandidateOffers(step, self.queries.id[query], op, why, show, distance, keys))
 
 
-class RefreshedNearestFirstKind(MergingKind):
+class RefreshedNearestRowsKind(MergingKind):
     """The k nearest, or the first n of them by another order, at refreshes.
 
     Queries whose order depends on NOW are of this kind too; they are refreshed in each step.
     """
 
-    name = REFRESHED_NEAREST_FIRST.name
-    logic = RefreshedNearestFirstLogic
-    table = FirstQueries
+    name = REFRESHED_NEAREST_ROWS.name
+    logic = RefreshedNearestRowsLogic
+    table = TopNQueries
 
     def merge(self, batch: MergeInput) -> MergedUpdates:
         """Merge the slots' candidates into the k nearest, and these into the first n."""
-        return NearestFirstKind().merge(batch)
+        return NearestTopNKind().merge(batch)
 
     def explain(self, given: ExplainInput) -> KindExplanation:
         """Return what EXPLAIN shows: a refresh finds members as a snapshot does."""
         found = NearestKind().explain(given)
-        operators = order_operators(getattr(given.spec, "first", None))
+        operators = order_operators(getattr(given.spec, "top_n", None))
         index = "none: each refresh searches the objects near"
         return replace(found, operators=(*found.operators, *operators), index=index, chance=0.0)
 
 
-def _as_first(before: Sent, after: SteppedFirst, objects: int) -> SteppedFirst:
+def _as_first(before: Sent, after: SteppedTopN, objects: int) -> SteppedTopN:
     """Return what was sent as the first n of the step before, with the places in `after`, null for none."""
     was, now = before.query * objects + before.obj, after.codes(objects)
     place = np.full(len(was), -1)
@@ -426,4 +426,4 @@ def _as_first(before: Sent, after: SteppedFirst, objects: int) -> SteppedFirst:
         place = np.where(now[at] == was, at, -1)
     known: Any = pa.array(place, mask=place < 0)
     none = np.empty(0, np.int32), np.empty(0, np.int32)
-    return SteppedFirst(before.query, before.obj, before.version, after.place.take(known), none)
+    return SteppedTopN(before.query, before.obj, before.version, after.place.take(known), none)

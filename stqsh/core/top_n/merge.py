@@ -12,10 +12,9 @@ import pyarrow.compute
 
 from stqsh.arrays import Array
 from stqsh.core.base.clock import NEVER
-from stqsh.core.first.places import distances_in
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
-from stqsh.core.kernels.first.first_ranks import FirstTerms, RankedChanges, first_changes
 from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
+from stqsh.core.kernels.top_n.ranks import RankedChanges, TopNTerms, first_changes
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.core.output.candidates import CandidateRecords
 from stqsh.core.output.merge import MergedUpdates, MergeInput
@@ -23,6 +22,7 @@ from stqsh.core.output.partials import DROP, END, PARTIAL, REGISTER, QueryMarks,
 from stqsh.core.output.renewed_rows import RenewedRows
 from stqsh.core.state.string_dictionary import pool_of
 from stqsh.core.state.table import ArraySpec, StateTable
+from stqsh.core.top_n.places import distances_in
 
 pc: Any = pyarrow.compute  # its stubs lack bytes
 
@@ -47,7 +47,7 @@ class _StoredCandidates(StateTable):
 
 def merge_first(batch: MergeInput) -> MergedUpdates:
     """Merge a batch for a kind whose answers are the first n of all candidates by their places."""
-    return _FirstMerge(batch).run()
+    return _TopNMerge(batch).run()
 
 
 class _Offers(NamedTuple):
@@ -147,11 +147,11 @@ class _Timeline:
         order = np.lexsort((steps, offers.query[which]))
         start = np.searchsorted(offers.query[which[order]], np.arange(count + 1)).astype(np.int64)
         ranked = RankedChanges(start, steps[order], rank[which[order]], signs[order])
-        found = first_changes(ranked, FirstTerms(np.diff(begin), limit.astype(np.int64), _BEFORE))
+        found = first_changes(ranked, TopNTerms(np.diff(begin), limit.astype(np.int64), _BEFORE))
         return ordered[begin[found.query] + found.rank], found.step, found.op
 
 
-class _FirstMerge:
+class _TopNMerge:
     """One batch of one kind's queries over a stream.
 
     Arrays below `s{stream}/{kind}/`: those of `_LimitedQueries` below queries/, those of `_StoredCandidates`

@@ -11,13 +11,13 @@ import pyarrow.compute as pc
 
 from stqsh.arrays import Array
 from stqsh.core.groups.group_deltas import MemberChanges
-from stqsh.core.kernels.first.first_ranks import FirstChanges, FirstTerms, RankedChanges, first_changes
+from stqsh.core.kernels.top_n.ranks import RankedChanges, TopNChanges, TopNTerms, first_changes
 
 PlacesOf = Callable[[int, Array], pa.BinaryArray]
 """Returns the places of records, given a form of queries and versions, int32 (n,)."""
 
 
-class FirstMembers(NamedTuple):
+class TopNMembers(NamedTuple):
     """Members that come into or leave the first n of their queries; (n,) each.
 
     Attributes:
@@ -34,9 +34,9 @@ class FirstMembers(NamedTuple):
     op: Array
     place: Array
 
-    def where(self, which: Array) -> FirstMembers:
+    def where(self, which: Array) -> TopNMembers:
         """Return the chosen rows, given by a mask or by positions."""
-        return FirstMembers(*(column[which] for column in self))
+        return TopNMembers(*(column[which] for column in self))
 
 
 class MemberRanks:
@@ -74,7 +74,7 @@ class MemberRanks:
         self._rank = np.empty(len(distinct), np.int64)
         self._rank[self._ordered] = np.arange(len(distinct)) - self._start[self._query]
 
-    def first(self, limit: Array, base: int) -> FirstMembers:
+    def first(self, limit: Array, base: int) -> TopNMembers:
         """Return the changes of each query's first n after the step `base`; limit: int64 (queries,)."""
         changes, sizes = self._changes, np.diff(self._start)
         order = np.lexsort((changes.step, changes.query))
@@ -85,11 +85,11 @@ class MemberRanks:
             self._rank[self._member[order]],
             changes.sign[order].astype(np.int8),
         )
-        return self._members(first_changes(ranked, FirstTerms(sizes, limit.astype(np.int64), base)))
+        return self._members(first_changes(ranked, TopNTerms(sizes, limit.astype(np.int64), base)))
 
-    def _members(self, found: FirstChanges) -> FirstMembers:
+    def _members(self, found: TopNChanges) -> TopNMembers:
         at = self._ordered[self._start[found.query] + found.rank]
-        return FirstMembers(found.query, found.step, self._version[at], found.op, self._place[at])
+        return TopNMembers(found.query, found.step, self._version[at], found.op, self._place[at])
 
 
 def _ranks(places: pa.BinaryArray) -> Array:

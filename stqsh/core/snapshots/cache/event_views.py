@@ -17,14 +17,14 @@ from stqsh.core.aggregates.answers import KEY
 from stqsh.core.aggregates.states import VALUES, States, add_states
 from stqsh.core.conditions.region_test import RegionNow
 from stqsh.core.contract.snapshot_selection import PresentObjects, SnapshotSelection
-from stqsh.core.views.covering import SnapshotPlan, cover_of
-from stqsh.core.views.event_reader import EventReader, EventsRead
-from stqsh.core.views.margin_choice import choose_margins
-from stqsh.core.views.margins import Margins, Past
-from stqsh.core.views.questions import Question
-from stqsh.core.views.time_slots import TimeSlots
-from stqsh.core.views.view_set import QuestionHistory, ViewSet, satisfying, states_of
-from stqsh.core.views.word_lists import WordLists
+from stqsh.core.snapshots.cache.covering import SnapshotPlan, cover_of
+from stqsh.core.snapshots.cache.event_reader import EventReader, EventsRead
+from stqsh.core.snapshots.cache.margin_choice import choose_margins
+from stqsh.core.snapshots.cache.margins import Margins, Past
+from stqsh.core.snapshots.cache.questions import Question
+from stqsh.core.snapshots.cache.time_slots import TimeSlots
+from stqsh.core.snapshots.cache.view_set import QuestionHistory, ViewSet, satisfying, states_of
+from stqsh.core.snapshots.cache.word_lists import WordLists
 
 AT_ONCE = 100_000
 """The most events that are read to build views during one question."""

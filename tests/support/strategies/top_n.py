@@ -14,7 +14,7 @@ from support.strategies.streams import Scope
 
 
 @st.composite
-def first_cases(draw: st.DrawFn, cases: st.SearchStrategy[Case]) -> Case:
+def top_n_cases(draw: st.DrawFn, cases: st.SearchStrategy[Case]) -> Case:
     """A case whose queries over regions have LIMIT; half of them are over all objects."""
     case = draw(cases)
     commands = []

@@ -19,9 +19,9 @@ from stqsh.core.aggregates.answers import KEY
 from stqsh.core.aggregates.keys import decode_keys, number_groups, whole
 from stqsh.core.aggregates.states import COUNTED, SUMMED, VALUES, States, add_states, leader
 from stqsh.core.conditions.evaluation import compute, evaluate
-from stqsh.core.views.cells import CellNode
-from stqsh.core.views.questions import Shape
-from stqsh.core.views.time_slots import TimeSlot
+from stqsh.core.snapshots.cache.cells import CellNode
+from stqsh.core.snapshots.cache.questions import Shape
+from stqsh.core.snapshots.cache.time_slots import TimeSlot
 from stqsh.spec.aggregate import Measure
 from stqsh.spec.chunk import arrow_type
 

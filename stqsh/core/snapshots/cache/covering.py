@@ -15,12 +15,12 @@ import numpy as np
 from stqsh.arrays import Array
 from stqsh.core.conditions.region_test import RegionNow
 from stqsh.core.contract.snapshot_selection import SnapshotSelection
-from stqsh.core.views.cells import ROOT, CellBox, CellGrid, CellNode
-from stqsh.core.views.margins import Margins, MarginUse
-from stqsh.core.views.questions import Question, Shape
-from stqsh.core.views.time_slots import TimeSlot, TimeSlots
-from stqsh.core.views.views import View
-from stqsh.core.views.word_lists import WordLists, WordUse
+from stqsh.core.snapshots.cache.cells import ROOT, CellBox, CellGrid, CellNode
+from stqsh.core.snapshots.cache.margins import Margins, MarginUse
+from stqsh.core.snapshots.cache.questions import Question, Shape
+from stqsh.core.snapshots.cache.time_slots import TimeSlot, TimeSlots
+from stqsh.core.snapshots.cache.views import View
+from stqsh.core.snapshots.cache.word_lists import WordLists, WordUse
 from stqsh.spec.expression import ContainsExpr, has_node
 
 VIEW_COST = 7500.0

@@ -11,12 +11,12 @@ import pyarrow as pa
 from stqsh.arrays import Array
 from stqsh.core.contract.snapshot_selection import SnapshotSelection
 from stqsh.core.objects.event_objects import times_renumbered
+from stqsh.core.snapshots.cache.covering import SnapshotPlan
+from stqsh.core.snapshots.cache.event_views import WORDS, Budget, EventViews, Usage
+from stqsh.core.snapshots.cache.questions import Question, Shape, question_of
+from stqsh.core.snapshots.cache.time_slots import TimeSlots
 from stqsh.core.snapshots.groups import states_share
 from stqsh.core.state.slot_state import SlotState
-from stqsh.core.views.covering import SnapshotPlan
-from stqsh.core.views.event_views import WORDS, Budget, EventViews, Usage
-from stqsh.core.views.questions import Question, Shape, question_of
-from stqsh.core.views.time_slots import TimeSlots
 
 T = TypeVar("T")
 Find: TypeAlias = Callable[[EventViews, SnapshotSelection, Question, SnapshotPlan], tuple[T, Usage]]

@@ -7,17 +7,17 @@ import numpy as np
 import pyarrow as pa
 
 from stqsh.arrays import Array
-from stqsh.core.first.places import places_of
 from stqsh.core.groups.refresh_schedule import QueryTimings
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.row_changes import ShowingQueries
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.table import ArraySpec
+from stqsh.core.top_n.places import places_of
 from stqsh.spec.expression import Expr, compared_with_now
-from stqsh.spec.query import MOST_MEMBERS, FirstSpec
+from stqsh.spec.query import MOST_MEMBERS, TopNSpec
 
 
-class FirstQueries(ShowingQueries):
+class TopNQueries(ShowingQueries):
     """Queries with LIMIT."""
 
     form = ArraySpec(np.int32)  # its ORDER BY and LIMIT: position in the header's list
@@ -35,13 +35,13 @@ class QueryOrders:
         conditions: Returns the columns of versions.
     """
 
-    def __init__(self, prefix: str, key: str, queries: FirstQueries, conditions: QueryConditions) -> None:
+    def __init__(self, prefix: str, key: str, queries: TopNQueries, conditions: QueryConditions) -> None:
         self._key, self._queries, self._conditions = key, queries, conditions
         self._forms: list[str] = queries.state.entry("forms").setdefault(prefix, [])
 
     def add(self, positions: Array, new: NewQueries) -> None:
         """Store the orders of new queries."""
-        specs = [pattern.first or FirstSpec((), 0) for pattern in new.patterns]  # for patterns of other kinds
+        specs = [pattern.top_n or TopNSpec((), 0) for pattern in new.patterns]  # for patterns of other kinds
         texts = [msgspec.json.encode(spec).decode() for spec in specs]
         used = dict.fromkeys(texts[which] for which in np.unique(new.which).tolist())
         self._forms += [text for text in used if text not in self._forms]
@@ -50,9 +50,9 @@ class QueryOrders:
         self._queries.limit[positions] = new.spread([spec.limit for spec in specs], np.int32)
         self._queries.each_step[positions] = new.spread([spec.each_step for spec in specs], np.bool_)
 
-    def spec(self, form: int) -> FirstSpec:
+    def spec(self, form: int) -> TopNSpec:
         """Return an order by its number."""
-        return msgspec.json.decode(self._forms[form], type=FirstSpec)
+        return msgspec.json.decode(self._forms[form], type=TopNSpec)
 
     def timings(self) -> QueryTimings:
         """Return when the queries are refreshed, and what their orders compare with NOW."""
@@ -68,19 +68,19 @@ class QueryOrders:
         return QueryTimings(self._queries.each_step & (sync_us < 0), sync_us, windows_us, compared)
 
     def places(self, form: int, versions: Array, now_us: int = 0, far: Array | None = None) -> pa.BinaryArray:
-        """Return the places of records, see `stqsh.core.first.places.places_of`."""
+        """Return the places of records, see `stqsh.core.top_n.places.places_of`."""
         return places_of(self._conditions, self._key, self.spec(form), versions, now_us, far)
 
 
-def _read_by(first: FirstSpec) -> tuple[Expr, ...]:
+def _read_by(top_n: TopNSpec) -> tuple[Expr, ...]:
     """Return the expressions on which the place of a record depends."""
-    return (*(one.value for one in first.order), *first.timed)
+    return (*(one.value for one in top_n.order), *top_n.timed)
 
 
-def order_operators(first: FirstSpec | None) -> tuple[str, ...]:
+def order_operators(top_n: TopNSpec | None) -> tuple[str, ...]:
     """Return what EXPLAIN shows of an order; None for that of a snapshot."""
-    if first is None:
+    if top_n is None:
         return ("sort and limit",)
-    limited = () if first.limit == MOST_MEMBERS else (f"top {first.limit}",)
-    again = ("ordered again in each step",) if first.each_step and first.sync_us is None else ()
+    limited = () if top_n.limit == MOST_MEMBERS else (f"top {top_n.limit}",)
+    again = ("ordered again in each step",) if top_n.each_step and top_n.sync_us is None else ()
     return (*limited, *again)

@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 
 from stqsh.arrays import Array
 from stqsh.core.contract.query_kind import StreamBatch
-from stqsh.core.first.member_ranks import FirstMembers
-from stqsh.core.first.places import with_distances
 from stqsh.core.groups.change_instants import change_instants, stored_points
 from stqsh.core.groups.refresh_times import refreshes_since
 from stqsh.core.matching.query_context import QueryContext
+from stqsh.core.top_n.member_ranks import TopNMembers
+from stqsh.core.top_n.places import with_distances
 from stqsh.spec.expression import Expr
 
 PlacesAt = Callable[[int, Array, int, Array], pa.BinaryArray]
@@ -30,7 +30,7 @@ MembersTest = Callable[[Array, Array], Array]
 """Returns which members count, bool (n,), given the positions of their queries and their versions."""
 
 
-class SteppedFirst(NamedTuple):
+class SteppedTopN(NamedTuple):
     """The first n members of some queries after a step, (n,) each, and all of their members.
 
     Attributes:
@@ -46,12 +46,12 @@ class SteppedFirst(NamedTuple):
     place: pa.BinaryArray
     members: tuple[Array, Array]
 
-    def of_queries(self, which: Array) -> SteppedFirst:
+    def of_queries(self, which: Array) -> SteppedTopN:
         """Return the members of some queries, bool (queries,)."""
         mine = which[self.query]
         chosen: Any = pa.array(np.flatnonzero(mine))
         first = (self.query[mine], self.obj[mine], self.version[mine])
-        return SteppedFirst(*first, self.place.take(chosen), self.members)
+        return SteppedTopN(*first, self.place.take(chosen), self.members)
 
     def codes(self, objects: int) -> Array:
         """Return query and object as one number each; `objects` is the number of all objects."""
@@ -73,7 +73,7 @@ class SteppedMembers:
 
     def after(
         self, positions: Array, limits: Array, step: int, holds: MembersTest | None = None
-    ) -> SteppedFirst:
+    ) -> SteppedTopN:
         """Return the first n of queries after a step.
 
         Args:
@@ -102,7 +102,7 @@ class SteppedMembers:
             np.arange(len(order)) - np.searchsorted(query[order], query[order]) < limits[query[order]]
         ]
         chosen: Any = pa.array(first)
-        return SteppedFirst(
+        return SteppedTopN(
             query[first], found.obj[first], versions[first], place.take(chosen), (query, found.obj)
         )
 
@@ -117,13 +117,13 @@ class SteppedChanges(NamedTuple):
         is_member: Whether each is a member after its step, bool.
     """
 
-    found: FirstMembers
+    found: TopNMembers
     places: pa.BinaryArray
     obj: Array
     is_member: Array
 
 
-def changes_between(before: SteppedFirst, after: SteppedFirst, step: int, objects: int) -> SteppedChanges:
+def changes_between(before: SteppedTopN, after: SteppedTopN, step: int, objects: int) -> SteppedChanges:
     """Return the changes from the first n before a step to those after it, among `objects` objects."""
     was, now = before.codes(objects), after.codes(objects)
     place = np.full(len(now), -1)
@@ -144,7 +144,7 @@ def changes_between(before: SteppedFirst, after: SteppedFirst, step: int, object
     members = after.members[0].astype(np.int64) * objects + after.members[1]
     is_member = np.isin(query.astype(np.int64) * objects + obj, members)
     places = pa.concat_arrays([after.place.take(_positions(come)), before.place.take(_positions(gone))])
-    found = FirstMembers(query, np.full(len(query), step), version, op, np.arange(len(query)))
+    found = TopNMembers(query, np.full(len(query), step), version, op, np.arange(len(query)))
     return SteppedChanges(found, places, obj, is_member)
 
 

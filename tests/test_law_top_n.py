@@ -9,7 +9,7 @@ from support import memory, oracle
 from support.budget import share
 from support.crowds import limited_crowd
 from support.strategies import cases, cut, cuts, restarts, slots
-from support.strategies.first import first_cases
+from support.strategies.top_n import top_n_cases
 
 FEATURES = {
     "rectangles": frozenset(),
@@ -29,7 +29,7 @@ FEATURES = {
 def test_updates_are_the_oracles(
     features: frozenset[str], data: st.DataObject, size: int | None, count: int, again: set[int]
 ) -> None:
-    case = data.draw(first_cases(cases(features)))
+    case = data.draw(top_n_cases(cases(features)))
     expected = oracle.run(case)
     outcome = memory.run(case, count, cut(case, size), again)
     assert outcome.updates == expected

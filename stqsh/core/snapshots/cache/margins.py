@@ -20,8 +20,8 @@ import numpy as np
 
 from stqsh.arrays import Array
 from stqsh.core.kernels.events.transitions import StoredArrays
-from stqsh.core.views.cells import CellGrid, Extent
-from stqsh.core.views.time_slots import TimeSlot, rows_of
+from stqsh.core.snapshots.cache.cells import CellGrid, Extent
+from stqsh.core.snapshots.cache.time_slots import TimeSlot, rows_of
 
 Rows = tuple[int, int]
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from stqsh.arrays import Array
-from stqsh.core.views.cells import CellBox, CellGrid, CellNode
-from stqsh.core.views.covering import ROW_COST, VIEW_COST, event_cost, is_within
-from stqsh.core.views.questions import Shape
-from stqsh.core.views.views import Size
+from stqsh.core.snapshots.cache.cells import CellBox, CellGrid, CellNode
+from stqsh.core.snapshots.cache.covering import ROW_COST, VIEW_COST, event_cost, is_within
+from stqsh.core.snapshots.cache.questions import Shape
+from stqsh.core.snapshots.cache.views import Size
 
 _MOST = 48
 """The most candidates whose size is estimated from a sample: the most promising ones."""

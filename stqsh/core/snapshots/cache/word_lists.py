@@ -22,9 +22,9 @@ from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.text.packed_lists import PackedLists, list_terms, unpack_list
 from stqsh.core.kernels.text.term_sets import recode
+from stqsh.core.snapshots.cache.questions import Phrase
+from stqsh.core.snapshots.cache.time_slots import TimeSlot
 from stqsh.core.texts.tokenizer import coded_terms, contains
-from stqsh.core.views.questions import Phrase
-from stqsh.core.views.time_slots import TimeSlot
 from stqsh.spec.expression import ColumnExpr
 
 Rows = tuple[int, int]
