@@ -105,7 +105,7 @@ class ClusterSaves:
         offset = _whole_offset(checkpoint, batch)
         if offset.dealers:
             raise EngineError("a session on a cluster with repartitioned live streams cannot be saved yet")
-        _carry_from_heads(self._settings.blobs, self._heads(checkpoint), home_blobs(files), batch)
+        carry_from_heads(self._settings.blobs, self._heads(checkpoint), home_blobs(files), batch)
         restart_checkpoint(checkpoint, batch, home_blobs(files / "checkpoint"))
         _whole_offset(checkpoint, batch)
         return replace(describe_staged(self._control, files), state=SAVED_STATE)
@@ -118,7 +118,7 @@ def _whole_offset(checkpoint: Blobs, batch: int) -> Offset:
     return Offset.from_json(json.loads(read_offset(checkpoint, batch)))
 
 
-def _carry_from_heads(source: Blobs, heads: Heads, target: Blobs, batch: int) -> None:
+def carry_from_heads(source: Blobs, heads: Heads, target: Blobs, batch: int) -> None:
     """Write the slots of a cluster into a folder, as one machine keeps them after a batch."""
     assert target.folder is not None, "a staged session is a folder"
     for fold in _FOLDS:
