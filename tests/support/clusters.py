@@ -28,7 +28,9 @@ _NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 _DATANODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
 _EXECUTOR = "--executor-i[d]"
 """The pattern of an executor's command line, which does not match a search for it."""
-_ASKED = ("-XX:TieredStopAtLevel=1", "-Xmx256m")
+_QUICK_JAVA = "-XX:TieredStopAtLevel=1"
+"""Java compiles for a short life: in most tests an executor has only some dozens of batches."""
+_ASKED = (_QUICK_JAVA, "-Xmx256m")
 """For Java processes of which a test asks little."""
 
 
@@ -83,6 +85,7 @@ class Cluster:
             "SPARK_LOCAL_IP": host.address,
             "SPARK_LOCAL_DIRS": "/tmp/local",
             "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": _QUICK_JAVA,
             **self.environ,
         }
         main = f"{_DEPLOY}.worker.Worker"
@@ -109,6 +112,7 @@ class Cluster:
             "spark.master": self.master,
             "spark.executor.memory": "700m",
             "spark.executor.cores": 1,
+            "spark.executor.extraJavaOptions": _QUICK_JAVA,
             "engine.slots": 2,
             "engine.memory": "1g",
             "session.home_root": str(self.folder / "homes"),
@@ -184,6 +188,7 @@ def _start_master(made: Cluster) -> None:
         "SPARK_HOME": str(_SPARK),
         "SPARK_LOCAL_IP": address,
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": _QUICK_JAVA,
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false -Dspark.worker.timeout=20",
         **made.environ,
     }
