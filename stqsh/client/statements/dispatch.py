@@ -26,6 +26,7 @@ from stqsh.client.show.activity import play_text
 from stqsh.client.show.sinks import describe_alert, describe_sink
 from stqsh.client.show.subjects import SUBJECTS, describe_query_stream, shown_like
 from stqsh.client.show.views import show_views
+from stqsh.client.statements.alike_queries import bound_alike
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.create import create_stream, create_table
 from stqsh.client.statements.describe import (
@@ -90,6 +91,9 @@ def perform(context: StatementContext, statement: statements.Statement) -> Itera
     if context.connection.revive():
         step = context.connection.progress().step
         yield Message(f"the engine had died after step {step}; it is started again and goes on from there")
+    if isinstance(statement, statements.RegisterQuery) and (spec := bound_alike(context, statement)):
+        yield registered(context, statement, spec)
+        return
     action = HANDLERS.get(type(statement))
     if action is None:
         bind(statement, context.view)  # raises if it is wrong or not supported yet
@@ -101,17 +105,17 @@ def perform(context: StatementContext, statement: statements.Statement) -> Itera
 
 def register(context: StatementContext, statement: statements.RegisterQuery) -> Iterator[Outcome]:
     """Execute REGISTER QUERY."""
-    bound = bind(statement, context.view)
-    check_kind(context.connection.db, bound.spec.kind)
-    text = f"{registration(statement, bound.spec.text)};"
-    query = catalogue_writer.register(context.connection.db, catalogue_writer.Registered(text, bound.spec))
+    yield registered(context, statement, bind(statement, context.view).spec)
+
+
+def registered(context: StatementContext, statement: statements.RegisterQuery, spec: QuerySpec) -> Message:
+    """Register the query of a bound statement; return the message about it."""
+    check_kind(context.connection.db, spec.kind)
+    text = f"{registration(statement, spec.text)};"
+    query = catalogue_writer.register(context.connection.db, catalogue_writer.Registered(text, spec))
     context.connection.wake()
-    remarks = (
-        window_remark(context, bound.spec),
-        _past_remark(context, bound.spec),
-        _region_remark(context, bound.spec),
-    )
-    yield Message("; ".join(filter(None, (f"query {query.name} registered", *remarks))))
+    remarks = window_remark(context, spec), _past_remark(context, spec), _region_remark(context, spec)
+    return Message("; ".join(filter(None, (f"query {query.name} registered", *remarks))))
 
 
 def window_remark(context: StatementContext, spec: QuerySpec) -> str:
@@ -614,7 +618,7 @@ def _perform_together(context: StatementContext, group: list[statements.Statemen
     """Execute quick statements in one transaction, up to the first that fails; then raise its error."""
     outcomes: list[Outcome] = []
     failed: StqshError | None = None
-    with context.connection.db.transaction():
+    with context.connection.db.transaction(queries_only=True):  # what else they change, they say themselves
         for statement in group:
             try:
                 outcomes += perform(context, statement)
