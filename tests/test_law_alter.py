@@ -13,6 +13,7 @@ from support.oracle.groups import run_groups
 from support.oracle.refreshes import run_refreshes
 from support.strategies import cases, cut, cuts, restarts, slots
 from support.strategies.altering import altered_cases
+from support.strategies.dwelling import dwelling_aggregates, dwelling_cases
 from support.strategies.groups import group_cases
 from support.strategies.refreshes import refreshed_cases
 from support.strategies.top_n import top_n_cases
@@ -26,6 +27,12 @@ FEATURES = {
     "forgotten": frozenset({"events", "forgotten", "text", "circles"}),
     "dwell": frozenset({"dwell", "circles", "events"}),
     "joins": frozenset({"joins", "expressions", "text"}),
+}
+
+DWELLING = {
+    "circles": frozenset({"circles", "expressions"}),
+    "neighbours": frozenset({"nearest", "text"}),
+    "events": frozenset({"events", "circles", "nearest", "polygons", "inside"}),
 }
 
 
@@ -66,6 +73,26 @@ def test_updates_of_groups_are_the_oracles(
 ) -> None:
     case = data.draw(altered_cases(group_cases(cases(FEATURES[name])), FEATURES[name]))
     assert updates(case, count, cut(case, size), again) == run_groups(case)
+
+
+@share(6)
+@pytest.mark.parametrize("features", DWELLING.values(), ids=DWELLING)
+@given(st.data(), cuts, slots, restarts)
+def test_updates_of_rows_that_dwell_are_the_oracles(
+    features: frozenset[str], data: st.DataObject, size: int | None, count: int, again: set[int]
+) -> None:
+    case = data.draw(altered_cases(dwelling_cases(features), features))
+    has_the_oracles_updates(case, count, size, again)
+
+
+@share(6)
+@pytest.mark.parametrize("features", DWELLING.values(), ids=DWELLING)
+@given(st.data(), cuts, slots, restarts)
+def test_updates_of_groups_that_dwell_are_the_oracles(
+    features: frozenset[str], data: st.DataObject, size: int | None, count: int, again: set[int]
+) -> None:
+    case = data.draw(altered_cases(dwelling_aggregates(features), features))
+    assert updates(case, count, cut(case, size), again) == run_refreshes(case)
 
 
 @share(6)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.budget import share
-from support.cases import Case, Command, Spec
+from support.cases import Case
 from support.group_updates import updates
 from support.oracle.refreshes import run_refreshes
-from support.oracle.whole import nows
-from support.strategies import cases, cut, cuts, drawn_until, restarts, slots
-from support.strategies.groups import FAR, forms_over, has_distances, values_of
+from support.strategies import cut, cuts, drawn_until, restarts, slots
+from support.strategies.timely import timely_cases
 
 pytestmark = pytest.mark.slow
 FEATURES = {
@@ -24,69 +22,6 @@ FEATURES = {
     "texts": frozenset({"events", "text"}),
     "neighbours": frozenset({"nearest", "events"}),
 }
-
-
-@st.composite
-def timely_cases(draw: st.DrawFn, features: frozenset[str]) -> Case:
-    """A case of aggregate queries whose rows change as time passes."""
-    some = cases(features).filter(lambda case: bool(case.records and case.queries))
-    case = draw(some)
-
-    def timely(command: Command) -> Command:
-        if command["op"] != "register":
-            return command
-        query = command["query"]
-        nearest = query["region"]["type"] == "nearest"
-        form = draw(timely_forms(case, query, nearest))
-        kind = "aggregate"
-        if nearest:
-            refreshed = form["each_step"] or form["sync_us"] is not None
-            kind = "refreshed_nearest" if refreshed else "nearest_aggregate"
-        since = {name: value for name, value in query["options"].items() if name == "since_now"}
-        changed = {"kind": kind, "select": [], "options": since, "aggregates": form}
-        return command | {"query": query | changed}
-
-    commands = [(step, timely(command)) for step, command in case.commands]
-    first = next(command["query"] for _, command in commands if command["op"] == "register")
-    lasting = first | {"id": 900, "for_us": None, "condition": None, "areas": []}
-    return replace(case, commands=[(1, {"op": "register", "query": lasting}), *commands])
-
-
-@st.composite
-def timely_forms(draw: st.DrawFn, case: Case, query: Spec, nearest: bool) -> Spec:
-    """What a query computes, with comparisons with NOW in one place or another."""
-    tick = case.clock.tick_us
-    values = {name: one for name, one in values_of(case).items() if not name.startswith("zone")}
-    if not nearest or draw(st.booleans()):
-        fresh = draw(recent(["col", "ts"], tick))
-        values |= {"fresh": (fresh, "BOOLEAN")}
-    if not nearest:
-        values |= FAR if has_distances(case, query, "circle", "moving_circle") else {}
-    form = draw(forms_over(values))
-    latest = [
-        i for i, one in enumerate(form["measures"]) if one[0] in ("min", "max") and one[2] == "TIMESTAMP"
-    ]
-    if not latest:
-        form["measures"].append(["max", ["col", "ts"], "TIMESTAMP", 0])
-        latest = [len(form["measures"]) - 1]
-    turning = draw(recent(["col", f"m{latest[0]}"], tick))
-    where = draw(st.sampled_from(["select", "having", "order", "none"]))
-    if where == "select":
-        form["select"].append(["recent", turning, "BOOLEAN"])
-    elif where == "having":
-        form["having"] = turning
-    elif where == "order":
-        form |= {"order": [[turning, draw(st.booleans())]], "limit": draw(st.integers(1, 2))}
-    form |= {"sync_us": draw(st.sampled_from([None, None, tick, 2 * tick, 3 * tick + 1])), "window_us": None}
-    reads_now = bool(nows([form["groups"], form["measures"]]))
-    return form | {"each_step": form["sync_us"] is None and (reads_now or not nearest)}
-
-
-def recent(value: Any, tick: int) -> st.SearchStrategy[Any]:
-    """Whether a value is later than so long ago."""
-    ago = st.sampled_from([0, 1, tick, 2 * tick, 5 * tick + 1]).map(lambda us: ["dur", us])
-    shifted = st.builds(lambda op, us: ["arith", op, ["now"], us], st.sampled_from(["+", "-"]), ago)
-    return st.builds(lambda op, now: ["cmp", op, value, now], st.sampled_from([">", ">=", "=", "<"]), shifted)
 
 
 @share(4)

@@ -18,6 +18,7 @@ from support.oracle.refreshes import run_refreshes
 from support.routed import REPLAY, WAYS, Routed, Way, events
 from support.strategies import cases
 from support.strategies.altering import altered_cases
+from support.strategies.dwelling import dwelling_aggregates
 from support.strategies.groups import group_cases
 from support.strategies.refreshes import refreshed_cases, refreshed_rows
 from support.strategies.routing import Routing, changing, early, splitting, worded
@@ -252,6 +253,24 @@ REFRESHED = {
 @pytest.mark.parametrize("drawn", REFRESHED.values(), ids=REFRESHED)
 @given(st.data(), changing)
 def test_changes_of_the_routing_change_no_refresh(
+    drawn: st.SearchStrategy[Case], data: st.DataObject, routing: Routing
+) -> None:
+    case = data.draw(drawn)
+    with REPLAY.run(case, routing) as routed:
+        assert read_groups(routed.engine, case) == run_refreshes(case)
+
+
+DWELLING = {
+    "moving": movements(dwelling_aggregates(frozenset({"circles", "nearest"}))),
+    "altered": movements(altered_cases(dwelling_aggregates(frozenset({"circles"})), frozenset({"circles"}))),
+    "events": events(dwelling_aggregates(frozenset({"events", "text", "nearest"}))),
+}
+
+
+@share(8)
+@pytest.mark.parametrize("drawn", DWELLING.values(), ids=DWELLING)
+@given(st.data(), changing)
+def test_changes_of_the_routing_change_no_group_whose_members_dwell(
     drawn: st.SearchStrategy[Case], data: st.DataObject, routing: Routing
 ) -> None:
     case = data.draw(drawn)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -13,10 +14,12 @@ from support import memory, oracle
 from support.budget import share
 from support.cases import Case, by_step
 from support.crowds import significant_crowd
+from support.group_updates import updates
 from support.oracle import significant
-from support.oracle.significant import Significant, Warmth
+from support.oracle.significant import Significant, SignificantGroups, Warmth
 from support.retention_cases import Kept, homes, kept, should_keep
 from support.strategies import BATCHES, cut, cuts
+from support.strategies.groups import dwelling, forms_over, values_of
 from support.strategies.significant import MOVING, honest_cases, retaining_all, wild_cases
 from support.worked_kinds import nearest
 from support.worked_significant import (
@@ -149,6 +152,38 @@ def test_shedding_takes_what_the_oracle_takes(
 @given(wild_cases(MOVING, sheds=True), cuts, restarts)
 def test_neighbours_on_one_slot_are_the_oracles(case: Case, size: int | None, again: set[int]) -> None:
     agree(case, 1, size, again)
+
+
+@st.composite
+def added_up(draw: st.DrawFn, features: frozenset[str]) -> Case:
+    """A wild case of aggregates with DWELL."""
+    case = draw(wild_cases(features))
+    forms = draw(st.lists(forms_over(values_of(case)), min_size=1, max_size=2))
+    commands = []
+    for step, command in case.commands:
+        changed = {}
+        if command["op"] == "register":
+            query = {name: part for name, part in command["query"].items() if name != "first"}
+            form = draw(st.sampled_from(forms)) | {"each_step": query["region"]["type"] != "nearest"}
+            query |= {"aggregates": form, "select": [], "options": {}}
+            dwell_us = draw(st.sampled_from([1, 2, 3])) * case.clock.tick_us + draw(st.integers(0, 1))
+            changed = {"query": dwelling(query, dwell_us)}
+        commands.append((step, command | changed))
+    return replace(case, commands=commands)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_near", [False, True])
+@share(6, least=8)
+@given(data=st.data(), size=cuts, count=slots, again=restarts)
+def test_rows_that_are_held_are_added_up(
+    is_near: bool, data: st.DataObject, size: int | None, count: int, again: set[int]
+) -> None:
+    case = data.draw(added_up(MOVING if is_near else MOVING - {"nearest"}))
+    count = 1 if is_near else count
+    start = SignificantGroups.of(case)
+    start.home = homes(case, count)
+    assert updates(case, count, cut(case, size), again) == significant.run(case, start=start)
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from stqsh.arrays import Array
 from stqsh.core.aggregates.distinct_numbers import DistinctNumbers
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.contract.merging_kind import MergingKind
+from stqsh.core.groups.held_members import add_up
 from stqsh.core.kernels.events.versions import tally
 from stqsh.core.kinds import KINDS
 from stqsh.core.output.batch_output import UpdateOrigin, update_chunks
@@ -79,17 +80,19 @@ class _StreamMerge:
             merger = KINDS[kind]
             if not isinstance(merger, MergingKind):
                 raise ValueError(f"queries of the kind {kind!r} have nothing to merge")
-            partials, marks, holds = (
-                self._payloads(f"{what}/{kind}") for what in ("partial", "marks", "holds")
+            partials, marks, holds, groups = (
+                self._payloads(f"{what}/{kind}") for what in ("partial", "marks", "holds", "groups")
             )
             first, none = min(chunk.first_step for chunk in self.chunks), np.empty(0, np.int64)
-            batch = MergeInput(self.state, spec, kind, partials, marks, holds, first, none)
+            batch = MergeInput(self.state, spec, kind, partials, marks, holds, groups, first, none)
             if not merger.holds_back:
                 out += self._encode(merger.merge(batch))
                 continue
             held = HeldAnswers(batch)
-            for merged in held.hold_back(merger.merge(replace(batch, held=held.ids))):
-                out += self._encode(merged)
+            merged, due = held.hold_back(merger.merge(replace(batch, held=held.ids)))
+            out += self._encode(merged)
+            for changed in add_up(batch, due):
+                out += self._encode(changed)
         if self._grown:
             grown = [pa.array(np.concatenate(column)) for column in zip(*self._grown, strict=True)]
             out.append(self._chunk("counts", pa.RecordBatch.from_arrays(grown, schema=COUNTS)))

@@ -84,7 +84,7 @@ class AlertTarget:
         identity: str,
         authorization: str,
     ) -> None:
-        self._link, self._alert, self._target = connection, alert, target
+        self._connection, self._alert, self._target = connection, alert, target
         self._act = self._action(identity, authorization)
         self._state = read_alert_state(connection.home, alert.id)
         self._late_until = -1
@@ -110,7 +110,7 @@ class AlertTarget:
 
     def _record(self, state: AlertState) -> None:
         """Record the state of the alert; if the write fails, the state in memory is unchanged."""
-        write_alert_state(self._link.home, self._alert.id, state)
+        write_alert_state(self._connection.home, self._alert.id, state)
         self._state = state
 
     def _consider(self, part: SinkPart, updates: Updates) -> int:
@@ -143,7 +143,7 @@ class AlertTarget:
         else:
             self._state = msgspec.structs.replace(self._state, done=self._state.done + 1, error="")
         if (time.monotonic() - began) * 1e6 > self._target.every_us:
-            self._late_until = self._link.progress().batch
+            self._late_until = self._connection.progress().batch
 
     def _action(self, identity: str, authorization: str) -> Callable[[Updates], None]:
         match self._target.action:
@@ -177,7 +177,7 @@ class AlertTarget:
             [row] = update.table.select(["step", "at_us"]).to_pylist()
             place = f"step {row['step']}, {format_instant(row['at_us'])}"
             said = f"{shorten(row_in_words(update), _SHOWN)} ({place})"
-        post_notice(self._link.home, Notice(f"alert {self._alert.name}: {said}", bell))
+        post_notice(self._connection.home, Notice(f"alert {self._alert.name}: {said}", bell))
 
 
 def _counting(updates: Updates, edge: AlertEdge | None) -> NDArray[np.bool_]:

@@ -55,7 +55,7 @@ class SinkReader:
     """Reads the log for one sink; `rows` is the maximum number of updates in a part."""
 
     def __init__(self, connection: Connection, sink: SinkRow, rows: int) -> None:
-        self._link, self._spec, self._rows = connection, sink.spec, rows
+        self._connection, self._spec, self._rows = connection, sink.spec, rows
         self._wanted = WantedQueries(connection, sink.spec)
         self._log = UpdateLog(connection.db, connection.book.key_of)
 
@@ -75,11 +75,12 @@ class SinkReader:
             for part in self._cut(self._answers(), position, begun):
                 yield part
                 position = part.reached
-        reader = UpdateReader(self._link, position.after, self._wanted)
-        for file in logged_files(self._link.db, position.after, up_to):
+        reader = UpdateReader(self._connection, position.after, self._wanted)
+        for file in logged_files(self._connection.db, position.after, up_to):
             self._wanted.refresh()
             updates = list(reader.poll(file.batch))
-            if read_base(self._link.db).batch > position.after:  # also at the beginning, where `after` is -1
+            # Also at the beginning, where `after` is -1.
+            if read_base(self._connection.db).batch > position.after:
                 raise LogCompactedError
             done = replace_position(position, after=file.batch, parts=0)
             for part in self._cut(updates, position, done):
@@ -117,8 +118,8 @@ class SinkReader:
             UpdateTable(spec.batch, stream, _standing(parts, spec.step, spec.at_us))
             for (stream, _), parts in sorted(found.items())
         ]
-        self._link.book.refresh()
-        book, lookups = self._link.book, self._link.lookups
+        self._connection.book.refresh()
+        book, lookups = self._connection.book, self._connection.lookups
         tables = [one for one in standing if one.table.num_rows]
         return [
             Updates(table, book.stream(stream), book.queries, snapshot=True, lookups=lookups)
@@ -130,7 +131,7 @@ class WantedQueries:
     """Selects the query ids that a sink writes; `refresh` adds queries registered since."""
 
     def __init__(self, connection: Connection, spec: SinkSpec) -> None:
-        self._link, self._spec, self._newest, self._most = connection, spec, 0, _WANTED
+        self._connection, self._spec, self._newest, self._most = connection, spec, 0, _WANTED
         self._ids: NDArray[np.int64] = np.empty(0, np.int64)
 
     def refresh(self) -> None:
@@ -147,7 +148,7 @@ class WantedQueries:
 
         Subscriptions belong to their clients, so they are included only if named.
         """
-        rows = self._link.db.query(
+        rows = self._connection.db.query(
             "SELECT id, name, owner FROM queries WHERE id > ? ORDER BY id", self._newest
         )
         names = set(self._spec.queries)

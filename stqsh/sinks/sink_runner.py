@@ -59,7 +59,7 @@ class SinkRunner:
         target: SinkTarget,
         stopping: threading.Event | None = None,
     ) -> None:
-        self._link, self._sink, self._target = connection, sink, target
+        self._connection, self._sink, self._target = connection, sink, target
         self._stopping = stopping or threading.Event()
         self._reader = SinkReader(connection, sink, target.rows)
         self._position = SinkPosition()
@@ -71,14 +71,14 @@ class SinkRunner:
     @property
     def home(self) -> SessionHome:
         """The session's home."""
-        return self._link.home
+        return self._connection.home
 
     def run(self) -> None:
         """Write updates until the sink is stopped or cannot continue."""
         seen = -1
         try:
             while not self._stopping.is_set():
-                version = self._link.db.version()
+                version = self._connection.db.version()
                 if version == seen or self.step():
                     seen = version
                     self._stopping.wait(POLL_S)
@@ -115,7 +115,7 @@ class SinkRunner:
             raise TooFarBehindError
         if not self._is_open:
             self._open()
-        up_to = read_progress(self._link.db).batch
+        up_to = read_progress(self._connection.db).batch
         for part in self._reader.parts(self._position, up_to):
             if self._stopping.is_set():
                 return

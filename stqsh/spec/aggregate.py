@@ -100,6 +100,11 @@ class AggregateSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         return [*(group.value for group in self.groups), *(measure.argument for measure in self.measures)]
 
     @property
+    def values(self) -> tuple[Expr, ...]:
+        """The expressions over records, each once, without the missing argument of COUNT(*)."""
+        return tuple(dict.fromkeys(expr for expr in self.over_records if expr is not None))
+
+    @property
     def over_groups(self) -> list[Expr | None]:
         """The expressions over groups."""
         return [*(one.value for one in self.select), self.having, *(one.value for one in self.order)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -135,6 +135,23 @@ class SlotQuery(msgspec.Struct, frozen=True, kw_only=True, rename={"top_n": "fir
         """The age of the oldest record that counts at a refresh, µs; None for all."""
         shown = self.aggregates or self.top_n
         return None if shown is None else shown.window_us
+
+    @property
+    def adds_up_rows(self) -> bool:
+        """Whether Aggregate adds up the rows of a merged answer: the query has DWELL, by which rows wait."""
+        return self.aggregates is not None and self.top_n is not None
+
+    @property
+    def shown_kind(self) -> str:
+        """The kind as users read it."""
+        return f"aggregate of {self.kind}" if self.adds_up_rows else self.kind
+
+    @property
+    def values(self) -> tuple[Expr, ...]:
+        """The values of a member that slots compute: those that are added up, or else the select list."""
+        if self.aggregates is None or self.top_n is None:
+            return tuple(column.value for column in self.select)
+        return self.aggregates.values
 
 
 class QuerySpec(SlotQuery, frozen=True, kw_only=True):
@@ -300,7 +317,6 @@ class QueryKindEntry:
     Attributes:
         name: the kind's name in a query's spec.
         depends_on_slots: whether approximate answers depend on the number of slots: each keeps candidates.
-        unsupported: the options that its queries do not support, each with the text of the error.
         is_resent: whether a resumed query's whole answer is sent again, so that it does not matter what each
             slot has sent.
         remembers: whether its queries remember which objects they have sent, so that a stream that is
@@ -309,7 +325,6 @@ class QueryKindEntry:
 
     name: str
     depends_on_slots: bool = False
-    unsupported: dict[str, str] = field(default_factory=dict)
     is_resent: bool = False
     remembers: bool = False
 
@@ -318,8 +333,8 @@ RANGE = QueryKindEntry("range")
 NEAREST = QueryKindEntry("nearest", True)
 AGGREGATE = QueryKindEntry("aggregate", is_resent=True)
 DWELLING_AGGREGATE = QueryKindEntry("dwelling_aggregate")
-NEAREST_AGGREGATE = QueryKindEntry("nearest_aggregate", True, {"dwell": "dwell on aggregates of NEAREST"})
-REFRESHED_NEAREST = QueryKindEntry("refreshed_nearest", True, {"dwell": "dwell on aggregates of NEAREST"})
+NEAREST_AGGREGATE = QueryKindEntry("nearest_aggregate", True)
+REFRESHED_NEAREST = QueryKindEntry("refreshed_nearest", True)
 
 NEAREST_TOP_N = QueryKindEntry("nearest_first", True)
 TOP_N = QueryKindEntry("first")

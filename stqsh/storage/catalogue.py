@@ -79,13 +79,15 @@ class _Definitions(Generic[Row]):
 
     def find(self, db: ControlDb, name: str) -> Row | None:
         """Return the live row of that name."""
-        return next(iter(self.rows(db, "WHERE dropped_seq IS NULL AND name = ?", name)), None)
+        asked = "WHERE dropped_seq IS NULL AND name = ?"
+        return db.remembered((self.table, name), lambda: next(iter(self.rows(db, asked, name)), None))
 
     def by_id(self, db: ControlDb, id_: int) -> Row:
         """Return the row with an id, dropped or not; raise `KeyError` for an unknown id."""
-        for found in self.rows(db, "WHERE id = ?", id_):
-            return found
-        raise KeyError(id_)
+        found = db.remembered((self.table, id_), lambda: self.rows(db, "WHERE id = ?", id_))
+        if not found:
+            raise KeyError(id_)
+        return found[0]
 
     def _row(self, id_: int, name: str, spec: str, dropped: int | None) -> Row:
         made: Any = self.row
@@ -121,7 +123,11 @@ def kind_named(db: ControlDb, name: str) -> str | None:
 
 def known_functions(db: ControlDb) -> dict[str, FunctionSpec]:
     """Return a session's functions by name in upper case; queries include the code of those they call."""
-    return msgspec.json.decode(get_meta(db, FUNCTIONS) or "{}", type=dict[str, FunctionSpec])
+
+    def read() -> dict[str, FunctionSpec]:
+        return msgspec.json.decode(get_meta(db, FUNCTIONS) or "{}", type=dict[str, FunctionSpec])
+
+    return db.remembered(FUNCTIONS, read)
 
 
 def find_function(db: ControlDb, name: str) -> FunctionSpec | None:
@@ -136,12 +142,11 @@ def added_kinds(db: ControlDb) -> list[str]:
 
 def known_views(db: ControlDb) -> dict[str, ViewSpec]:
     """Return the views of a session by name, in order of creation."""
-    return _read_views(get_meta(db, VIEWS) or "{}")
 
+    def read() -> dict[str, ViewSpec]:
+        return msgspec.json.decode(get_meta(db, VIEWS) or "{}", type=dict[str, ViewSpec])
 
-@lru_cache(4)
-def _read_views(text: str) -> dict[str, ViewSpec]:
-    return msgspec.json.decode(text, type=dict[str, ViewSpec])
+    return db.remembered(VIEWS, read)
 
 
 def find_view(db: ControlDb, name: str) -> ViewSpec | None:
@@ -234,8 +239,13 @@ def owned_queries(db: ControlDb) -> list[QueryRow]:
 
 def find_query(db: ControlDb, name: str) -> QueryRow | None:
     """Return the live query of that name, or else the last query that had the name."""
-    rows = db.query(f"{_QUERY} WHERE name = ? ORDER BY {LIVE} DESC, id DESC LIMIT 1", name)
-    return _query(db, rows[0]) if rows else None
+
+    def read() -> QueryRow | None:
+        rows = db.query(f"{_QUERY} WHERE name = ? AND {LIVE}", name)
+        rows = rows or db.query(f"{_QUERY} WHERE name = ? ORDER BY id DESC LIMIT 1", name)
+        return _query(db, rows[0]) if rows else None
+
+    return db.just_read(name, read)  # a statement looks up its name more than once
 
 
 def query_by_id(db: ControlDb, query_id: int) -> QueryRow:

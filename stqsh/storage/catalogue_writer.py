@@ -186,7 +186,7 @@ def register(db: ControlDb, query: Registered) -> QueryRow:
         StqshError: the name is in use, or another client has since dropped what the query uses.
     """
     spec = query.spec
-    with db.transaction() as connection:
+    with db.transaction(queries_only=True) as connection:
         check_free(db, spec.name)
         check_used(db, spec)
         row = append(db, spec, query.text)
@@ -204,7 +204,7 @@ def change_query(db: ControlDb, kind: QueryChange, text: str, query: QueryRow) -
     Raises:
         StqshError: another client has since dropped it, or it has ended.
     """
-    with db.transaction():
+    with db.transaction(queries_only=True):
         _check_live(db, query)
         return log_change(db, kind, text, QueryChanged(query.id, query.name, query.stream_id))
 
@@ -224,7 +224,7 @@ def alter_query(db: ControlDb, text: str, query: QueryRow, spec: QuerySpec) -> L
     Raises:
         StqshError: another client has since dropped the query or what its region refers to, or it has ended.
     """
-    with db.transaction():
+    with db.transaction(queries_only=True):
         _check_live(db, query)
         check_used(db, spec)
         return log_alteration(db, text, query_by_id(db, query.id), spec)
@@ -243,7 +243,7 @@ def log_alteration(db: ControlDb, text: str, query: QueryRow, spec: QuerySpec) -
 
 def drop_if_live(db: ControlDb, query: QueryRow) -> None:
     """Log a DROP of a query; do nothing if another client has since dropped it, or it has ended."""
-    with db.transaction():
+    with db.transaction(queries_only=True):
         if _is_live(db, query):
             change_query(db, "drop", f"DROP QUERY {query.name};", query)
 
@@ -294,8 +294,13 @@ def check_used(db: ControlDb, query: QuerySpec) -> None:
     wanted = [("streams", query.stream_id, "stream"), *(("areas", id_, "region") for id_ in query.areas)]
     wanted += [("tables", join.table_id, "table") for join in query.joins]
     for table, id_, word in wanted:
-        if not db.query(f"SELECT 1 FROM {table} WHERE id = ? AND dropped_seq IS NULL", id_):
+        if not _is_there(db, table, id_):
             raise StqshError(
                 f"a {word} that query {query.name} asks about no longer exists",
                 hint=f"another shell has dropped it; SHOW {word.upper()}S lists those that exist",
             )
+
+
+def _is_there(db: ControlDb, table: str, id_: int) -> bool:
+    sql = f"SELECT 1 FROM {table} WHERE id = ? AND dropped_seq IS NULL"
+    return db.remembered((sql, id_), lambda: bool(db.query(sql, id_)))

@@ -11,10 +11,10 @@ import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import orjson
@@ -37,6 +37,9 @@ BUSY_TIMEOUT_S = 30.0
 _RETRY_S = 0.01
 _TEMPLATES = 8
 """How many templates of forgotten queries are kept, plus as many as there are other templates."""
+_JUST_READ = "just read"
+_MOST_REMEMBERED = 1000
+"""How many results of reads a thread remembers."""
 _SYNCHRONOUS = {False: "NORMAL", True: "FULL"}
 _INCREMENTAL = 2
 """SQLite's number for the mode in which free pages can be released a few at a time."""
@@ -54,6 +57,9 @@ _REMEDIES = {
 """How to remedy SQLite errors, by words in their messages."""
 _NEXT = "SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'log'"
 """The number of the log's next row, which is fixed within a write transaction."""
+
+
+_Read = TypeVar("_Read")
 
 
 def wall_clock_us() -> int:
@@ -116,11 +122,76 @@ class ControlDb:
         """Return a number that changes when another connection changes the file; costs less than any read."""
         return int(self.query("PRAGMA data_version")[0][0])
 
+    def remembered(self, key: Hashable, read: Callable[[], _Read]) -> _Read:
+        """Return what `read` returned for a key, reading again only after a change of the session.
+
+        Another connection's commit ends all that this thread remembers, and so does the end of a transaction
+        of its own, unless that one changes only queries. So `read` may read anything but queries and the log.
+        """
+        known = self._known()
+        if key not in known:
+            if len(known) >= _MOST_REMEMBERED:
+                known.clear()
+            known[key] = read()
+        found: _Read = known[key]
+        return found
+
+    def just_read(self, key: Hashable, read: Callable[[], _Read]) -> _Read:
+        """Return what `read` returned for a key, if nothing was written and no other key read since."""
+        known, now = self._known(), (key, self.connection().total_changes)
+        if known.get(_JUST_READ, (None, None))[0] != now:
+            known[_JUST_READ] = now, read()
+        found: _Read = known[_JUST_READ][1]
+        return found
+
+    def _known(self) -> dict[Hashable, Any]:
+        """Return what this thread remembers, nothing if another connection has changed the file.
+
+        Within a transaction no other connection writes, so the file is asked for its version only once.
+        """
+        local = self._local
+        if not getattr(local, "is_checked", False):
+            version = self.version()
+            if version != getattr(local, "version", None):
+                local.version, local.known = version, {}
+            local.is_checked = getattr(local, "is_writing", False)
+        known: dict[Hashable, Any] = local.known
+        return known
+
+    def _forget(self) -> None:
+        """Forget what this thread remembers."""
+        self._local.version, self._local.is_checked, self._local.known = None, False, {}
+
+    def transaction(self, *, queries_only: bool = False) -> AbstractContextManager[sqlite3.Connection]:
+        """Run the body in one IMMEDIATE transaction; an inner transaction joins the outer one.
+
+        Args:
+            queries_only: whether the body changes nothing but queries and the log.
+        """
+        connection = self.connection()
+        if not connection.in_transaction:
+            return self._whole_transaction(queries_only=queries_only)
+        return nullcontext(connection) if queries_only else self._joined_transaction(connection)
+
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run the body in one IMMEDIATE transaction; an inner transaction joins the outer one."""
-        with self._as_home_errors(), _within(self.connection(), "BEGIN IMMEDIATE") as connection:
+    def _whole_transaction(self, *, queries_only: bool) -> Iterator[sqlite3.Connection]:
+        self._local.is_checked, is_kept = False, False
+        try:
+            with self._as_home_errors(), _within(self.connection(), "BEGIN IMMEDIATE") as connection:
+                self._local.is_writing = True
+                yield connection
+            is_kept = queries_only
+        finally:
+            self._local.is_writing = self._local.is_checked = False
+            if not is_kept:
+                self._forget()
+
+    @contextmanager
+    def _joined_transaction(self, connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+        try:
             yield connection
+        finally:
+            self._forget()
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -263,7 +334,7 @@ def append(control: ControlDb, entry: LogEntry, text: str = "", payload: bytes |
     The id of a new stream, table, region or query is the number of its row.
     """
     at_us = control.clock()
-    with control.transaction() as connection:
+    with control.transaction(queries_only=True) as connection:
         [seq] = connection.execute(_NEXT).fetchone()
         if isinstance(entry, StreamSpec | TableSpec | AreaSpec | SinkSpec | QuerySpec | QueryStreamSpec):
             entry = replace(entry, id=seq)

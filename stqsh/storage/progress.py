@@ -276,7 +276,5 @@ def retry_stalled_streams(control: ControlDb) -> None:
 
 def stream_statuses(control: ControlDb) -> dict[int, StreamStatus]:
     """Return the preparation status of each stream and table that has one, by id."""
-    rows = control.query(
-        "SELECT id, state, rows, dead, message, progress, duplicates, seal FROM stream_status"
-    )
-    return {row[0]: StreamStatus(*row) for row in rows}
+    sql = "SELECT id, state, rows, dead, message, progress, duplicates, seal FROM stream_status"
+    return control.remembered(sql, lambda: {row[0]: StreamStatus(*row) for row in control.query(sql)})

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from stqsh.client.api import Session
-from stqsh.client.results import Answer, Message
+from stqsh.client.read.subscription import Subscription
+from stqsh.client.results import Answer, Message, SnapshotMark
 from stqsh.client.statements.follow import Followed
 from tests.support.local import local_session
 
@@ -138,3 +139,31 @@ def test_follow_of_an_unknown_object_says_so(session: Session) -> None:
     [followed] = session.execute("FOLLOW 'taxi-2' IN taxis;")
     assert isinstance(followed, Followed)
     followed.close()
+
+
+@pytest.mark.parametrize(
+    ("select", "said"),
+    [
+        (
+            "SELECT oid FROM taxis INSIDE (11, 51, 12, 52)",
+            "is empty now: the region lies outside",
+        ),
+        ("SELECT oid FROM taxis WHERE status = 'fre'", "none satisfies the condition"),
+        ("SELECT status, COUNT(*) FROM taxis WHERE status = 'fre' GROUP BY status", "none satisfies"),
+        ("SELECT oid FROM taxis NEAREST 2 TO 'zebra'", "no object 'zebra' of taxis has reported so far"),
+        ("SELECT oid FROM taxis LIMIT 0", None),
+    ],
+)
+def test_a_followed_query_says_why_its_answer_is_empty(
+    session: Session, select: str, said: str | None
+) -> None:
+    list(session.execute(f"REGISTER QUERY followed AS {select}; RUN 1 STEPS;"))
+    [following] = session.execute("TAIL followed;")
+    assert isinstance(following, Subscription)
+    notices: list[str] = []
+    following.on_notice = notices.append
+    ends = (item for item in following if isinstance(item, SnapshotMark) and item.edge == "end")
+    assert next(ends).step
+    following.close()
+    list(session.execute("DROP QUERY followed;"))
+    assert [said is not None and said in notice for notice in notices] == [True] * (said is not None)

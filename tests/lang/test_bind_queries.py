@@ -375,8 +375,8 @@ def test_what_significant_objects_are_not_enough_for(taxis: Catalogue) -> None:
     assert bound("REGISTER QUERY q AS SELECT oid FROM taxis LIMIT 3", known).spec["kind"] == "first"
     spec = bound("REGISTER QUERY q WITH (changes => true, dwell => 1 s) AS SELECT oid FROM taxis", known).spec
     assert (spec["kind"], spec["first"]) == ("first", {"order": [], "limit": 2**31 - 1})
-    with pytest.raises(NotSupportedError, match="dwell on aggregates on a stream with RETAIN SIGNIFICANT"):
-        bound("REGISTER QUERY q WITH (dwell => 1 s) AS SELECT COUNT(*) FROM taxis", known)
+    spec = bound("REGISTER QUERY q WITH (dwell => 1 s) AS SELECT COUNT(*) FROM taxis", known).spec
+    assert (spec["kind"], spec["first"]) == ("first", {"order": [], "limit": 2**31 - 1})
 
 
 # --- snapshots ---
@@ -582,17 +582,46 @@ def test_since_now_is_for_events(taxis: Catalogue) -> None:
         bound("REGISTER QUERY q SINCE NOW AS SELECT oid FROM taxis", taxis)
 
 
-def test_members_of_aggregates_dwell(taxis: Catalogue) -> None:
-    select = "SELECT COUNT(*) FROM taxis"
-    assert (
-        bound(f"REGISTER QUERY q WITH (dwell => 5 s) AS {select}", taxis).spec["kind"] == "dwelling_aggregate"
+@pytest.mark.parametrize(
+    ("select", "kind", "first"),
+    [
+        ("COUNT(*) FROM taxis", "dwelling_aggregate", None),
+        ("COUNT(*) FROM taxis SYNC 10 s", "refreshed_first", {"sync_us": 10_000_000}),
+        ("AVG(DISTANCE) FROM taxis INSIDE CIRCLE(1 km) AROUND 'a' SYNC 10 s", "refreshed_first",
+         {"sync_us": 10_000_000, "each_step": True}),
+        ("AVG(DISTANCE) FROM taxis INSIDE CIRCLE(1 km) AROUND 'a'", "first", {"each_step": True}),
+        ("COUNT(*) FROM taxis NEAREST 3 TO (1, 2)", "nearest_first", {}),
+        ("COUNT(*) FROM taxis NEAREST 3 TO (1, 2) WINDOW 9 s", "refreshed_nearest_first",
+         {"sync_us": 9_000_000, "window_us": 9_000_000}),
+    ],
+)  # fmt: skip
+def test_members_of_aggregates_dwell(
+    select: str, kind: str, first: dict[str, Any] | None, taxis: Catalogue
+) -> None:
+    spec = bound(f"REGISTER QUERY q WITH (dwell => 5 s) AS SELECT {select}", taxis).spec
+    found = spec.get("first")
+    order = [[["distance"], False, False]] if "nearest" in kind else []
+    assert (spec["kind"], found) == (
+        kind,
+        None if first is None else {"order": order, "limit": 2**31 - 1} | first,
     )
-    for rest, message in (
-        (" SYNC 10 s", "dwell on aggregates with SYNC or WINDOW"),
-        (" NEAREST 3 TO (1, 2)", "dwell on aggregates of NEAREST"),
-    ):
-        with pytest.raises(NotSupportedError, match=message):
-            bound(f"REGISTER QUERY q WITH (dwell => 5 s) AS {select}{rest}", taxis)
+
+
+def test_counts_of_members_that_dwell_are_exact(taxis: Catalogue) -> None:
+    select = "SELECT TOPK(status, 3) FROM taxis SYNC 10 s"
+    approximate = bound(f"REGISTER QUERY q WITH (error => 0.1) AS {select}", taxis).spec
+    assert approximate["aggregates"]["error"] == 0.1
+    exact = bound(f"REGISTER QUERY q WITH (error => 0.1, dwell => 5 s) AS {select}", taxis).spec
+    assert exact["aggregates"]["error"] == 0
+
+
+@pytest.mark.parametrize("rest", ["", " NEAREST 3 TO (1, 2)"])
+def test_members_of_what_now_changes_dwell(rest: str, taxis: Catalogue) -> None:
+    select = f"SELECT ts > NOW - 5 s AS fresh, COUNT(*) FROM taxis{rest} GROUP BY fresh"
+    spec = bound(f"REGISTER QUERY q WITH (dwell => 5 s) AS {select}", taxis).spec
+    assert spec["kind"] == ("refreshed_nearest_first" if rest else "first")
+    assert spec["first"]["each_step"]
+    assert spec["first"]["timed"] == [spec["aggregates"]["groups"][0][0]]
 
 
 @pytest.mark.parametrize(

@@ -345,3 +345,46 @@ def test_the_file_of_an_older_version_is_written_anew(tmp_path):
     assert db.path.stat().st_size < before / 5 and last_seq(db) == 6_000
     fill(db, 6_000)
     assert db.give_back() > 5_000_000  # in pieces, now
+
+
+def test_what_is_remembered_ends_with_a_change_of_the_session(db, tmp_path):
+    reads = []
+
+    def value():
+        return db.remembered("key", lambda: reads.append(1) or get_meta(db, "key"))
+
+    assert [value(), value(), len(reads)] == [None, None, 1]
+    set_meta(db, "key", "own")
+    assert [value(), value(), len(reads)] == ["own", "own", 2]
+    other = ControlDb(tmp_path)
+    set_meta(other, "key", "of another")
+    other.close()
+    assert [value(), value(), len(reads)] == ["of another", "of another", 3]
+    append(db, RunToEnd(), "RUN;")
+    assert value() == "of another" and len(reads) == 3, "a row of the log defines nothing"
+
+
+def test_what_a_transaction_undoes_is_not_remembered(db):
+    def value():
+        return db.remembered("key", lambda: get_meta(db, "key"))
+
+    assert value() is None
+    with pytest.raises(RuntimeError), db.transaction(queries_only=True):
+        set_meta(db, "key", "undone")
+        assert value() == "undone"
+        raise RuntimeError
+    assert value() is None
+    with db.transaction(queries_only=True):
+        set_meta(db, "key", "done")
+    assert value() == "done"
+
+
+def test_what_was_just_read_is_read_again_after_any_write(db):
+    reads = []
+
+    def value(key):
+        return db.just_read(key, lambda: reads.append(key) or len(reads))
+
+    assert [value("a"), value("a"), value("b"), value("a")] == [1, 1, 2, 3]
+    append(db, RunToEnd(), "RUN;")
+    assert value("a") == 4

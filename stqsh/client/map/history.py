@@ -55,7 +55,7 @@ class SceneHistory:
     """Collects the past of a stream's map from its scenes and the update log."""
 
     def __init__(self, connection: Connection, stream: StreamRow) -> None:
-        self._link, self._stream = connection, stream
+        self._connection, self._stream = connection, stream
         self._log = UpdateLog(connection.db, connection.book.key_of)
         self._after = -1
         self._keys: pa.Array[Any] | None = None
@@ -85,7 +85,7 @@ class SceneHistory:
         return Past(keys, self._sightings, self._changes)
 
     def _is_mine(self, queries: NDArray[np.int64]) -> NDArray[np.bool_]:
-        rows = self._link.db.query("SELECT id FROM queries WHERE stream_id = ?", self._stream.id)
+        rows = self._connection.db.query("SELECT id FROM queries WHERE stream_id = ?", self._stream.id)
         return np.isin(queries, np.array([number for (number,) in rows], np.int64))
 
     def _take_records(self, scene: Scene) -> None:
@@ -94,7 +94,7 @@ class SceneHistory:
         if spec.is_live or spec.is_event or progress.base_tick is None or len(scene.places) > MOST_TRACKED:
             return
         try:
-            store = open_store(self._link.home.stream(self._stream.id))
+            store = open_store(self._connection.home.stream(self._stream.id))
             stop = store.rows_until(progress.base_tick + scene.places.step - 1)
             rows = store.read(max(store.manifest.gone_rows, stop - MOST_SIGHTINGS), stop)
         except (SourceError, OSError, IndexError):

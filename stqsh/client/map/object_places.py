@@ -211,7 +211,7 @@ class QueryMembers:
     """The answers of queries of one stream. The log is read once, from its beginning."""
 
     def __init__(self, connection: Connection, stream_id: int) -> None:
-        self._link, self._stream_id = connection, stream_id
+        self._connection, self._stream_id = connection, stream_id
         self._log = UpdateLog(connection.db, connection.book.key_of)
         self._after = -1
         self._state: pa.Table | None = None
@@ -250,7 +250,7 @@ class QueryMembers:
 
     def _is_mine(self, queries: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which queries, by id, read the stream; bool (n,)."""
-        rows = self._link.db.query("SELECT id FROM queries WHERE stream_id = ?", self._stream_id)
+        rows = self._connection.db.query("SELECT id FROM queries WHERE stream_id = ?", self._stream_id)
         return np.isin(queries, np.array([number for (number,) in rows], np.int64))
 
 

@@ -164,7 +164,7 @@ class AccuracyWatch:
     """
 
     def __init__(self, connection: Connection, query: QueryRow) -> None:
-        self._link, self._query = connection, query
+        self._connection, self._query = connection, query
         self._looked, self._announced = float("-inf"), False
         self.text = ""
 
@@ -174,12 +174,12 @@ class AccuracyWatch:
         if now - self._looked < LOOK_EVERY_S:
             return ""
         self._looked = now
-        query = query_now(self._link.db, self._query)
+        query = query_now(self._connection.db, self._query)
         if about := topk_text(query.spec):
             self.text = about if query.live else ""
             is_news, self._announced = not self._announced, True
             return f"the answer is approximate: {about}" if is_news else ""
-        found = accuracies(self._link, [query])[query.id]
+        found = accuracies(self._connection, [query])[query.id]
         if found.is_exact or not query.live:
             self.text = ""
             return ""

@@ -179,7 +179,7 @@ class AskedSlots(SlotChoice):
         super().__init__(
             KeptTables(connection.home, connection.db), lambda area: area_boxes(connection.db, area)
         )
-        self._link = connection
+        self._connection = connection
 
     def shares(
         self,
@@ -229,7 +229,7 @@ class AskedSlots(SlotChoice):
 
         `otherwise` is the text if all records are dealt by hash.
         """
-        progress = self._link.progress()
+        progress = self._connection.progress()
         tables = self._tables.of(stream, progress.step, progress.tick_us)
         if _are_hashed(tables):
             return otherwise

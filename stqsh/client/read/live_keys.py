@@ -38,7 +38,7 @@ class LiveKeys:
     """The keys and other values of one session's objects; thread-safe."""
 
     def __init__(self, connection: Connection) -> None:
-        self._link = connection
+        self._connection = connection
         self._lock = threading.Lock()
         self._states, self._snapshots = SlotStates(connection), SnapshotReader(connection)
         self._found: dict[tuple[str, str, str], tuple[float, tuple[str, ...]]] = {}
@@ -61,7 +61,7 @@ class LiveKeys:
     def _read(self, stream: str, column: str, prefix: str, before: tuple[str, ...]) -> tuple[str, ...]:
         from stqsh.client.read.slot_answers import OfferedValues, first_keys, frequent_values
 
-        row = find_stream(self._link.db, stream)
+        row = find_stream(self._connection.db, stream)
         if row is None:
             return ()
 

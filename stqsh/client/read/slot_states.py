@@ -21,7 +21,7 @@ class SlotStates:
     """The published states of one session. Not thread-safe."""
 
     def __init__(self, connection: Connection) -> None:
-        self._link = connection
+        self._connection = connection
         self._published: PublishedSlots | None = None
 
     def read(
@@ -37,7 +37,7 @@ class SlotStates:
             patience_s: returns how long to wait for a batch under way; called only if waiting is needed.
             least: the earliest acceptable step.
         """
-        engine = self._link.engine_info()
+        engine = self._connection.engine_info()
         if engine is not None and engine.cluster:
             return None
         try:
@@ -50,7 +50,7 @@ class SlotStates:
         from stqsh.storage.slot_files import PublishedSlots  # numpy
 
         if self._published is None:
-            slots, folders = get_meta(self._link.db, "slots"), self._link.home.arena.folders
+            slots, folders = get_meta(self._connection.db, "slots"), self._connection.home.arena.folders
             if slots is not None and folders[0].is_dir():
                 self._published = PublishedSlots(folders, int(slots))
         return self._published

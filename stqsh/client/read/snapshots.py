@@ -84,7 +84,7 @@ class SnapshotReader:
     def __init__(
         self, connection: Connection, profile: Profile | None = None, *, direct: bool = True
     ) -> None:
-        self._link, self._profile, self.direct = connection, profile, direct
+        self._connection, self._profile, self.direct = connection, profile, direct
         self._states = SlotStates(connection)
         self._asked: AskedSlots | None = None
         self._bound: dict[str, tuple[tuple[int, str | None, str | None], SnapshotSpec, StreamSpec]] = {}
@@ -96,12 +96,12 @@ class SnapshotReader:
         from stqsh.client.read.asked_slots import AskedSlots  # numba
 
         if self._asked is None:
-            self._asked = AskedSlots(self._link)
+            self._asked = AskedSlots(self._connection)
         return self._asked
 
     def bound(self, statement: Select, view: SessionCatalogue) -> tuple[SnapshotSpec, StreamSpec]:
         """Return the specs of a SELECT and its stream; cached until log, views or functions change."""
-        db = self._link.db
+        db = self._connection.db
         version = last_seq(db), get_meta(db, VIEWS), get_meta(db, FUNCTION_CHANGES)
         known = self._bound.get(statement.text)
         if known is None or known[0] != version:
@@ -127,7 +127,7 @@ class SnapshotReader:
         """
         from stqsh.client.read.slot_answers import answer, merged
 
-        progress = self._link.progress()
+        progress = self._connection.progress()
         if progress.step == 0:
             return merged([], spec, stream, Progress())
         if spec.past:
@@ -145,7 +145,7 @@ class SnapshotReader:
         from stqsh.client.read.slot_answers import merged
 
         found = self._of_past(spec, stream, step)
-        shares, use = archived_shares(self._link, found, stream)
+        shares, use = archived_shares(self._connection, found, stream)
         return dataclasses.replace(
             merged([*found.shares, *shares], spec, stream, found.progress), archive=use
         )
@@ -154,7 +154,7 @@ class SnapshotReader:
         from stqsh.client.read.past import remote_slots, slots_of_past
 
         found = self.read(lambda states: slots_of_past(self.asked, states, spec, stream), step)
-        return remote_slots(self._link, *self._shares(spec, step), spec) if found is None else found
+        return remote_slots(self._connection, *self._shares(spec, step), spec) if found is None else found
 
     def kept(self) -> SnapshotCache:
         """Return this client's cache for snapshots of events.
@@ -163,7 +163,7 @@ class SnapshotReader:
         """
         from stqsh.core.snapshots.cache.snapshot_cache import SnapshotCache
 
-        settings = session_settings(self._link.db, self._profile)
+        settings = session_settings(self._connection.db, self._profile)
         texts = (str(settings[name].value) for name in ("cache.views", "cache.objects"))
         views, objects = (0 if text == "0" else parse_size(text) for text in texts)
         if self._kept is None:
@@ -177,7 +177,7 @@ class SnapshotReader:
 
         if spec.past:
             return None
-        step, kept = self._link.progress().step, self.kept()
+        step, kept = self._connection.progress().step, self.kept()
         found = self.read(lambda states: planned(states, spec, kept), step) if step else None
         if not found:
             return None
@@ -187,7 +187,7 @@ class SnapshotReader:
         """Return how many slots a snapshot queries; None before the first step, and if it goes by the log."""
         from stqsh.client.read.slot_answers import count_asked
 
-        step = self._link.progress().step
+        step = self._connection.progress().step
         return self.read(lambda states: count_asked(self.asked, states, spec, stream), step) if step else None
 
     def measure(self, spec: BoundQuery) -> QueryMeasure:
@@ -197,7 +197,7 @@ class SnapshotReader:
         """
         from stqsh.client.read.slot_answers import measures
 
-        step = self._link.progress().step
+        step = self._connection.progress().step
         if step == 0:
             return total([])
         found = self.read(lambda states: measures(states, spec), step)
@@ -214,13 +214,13 @@ class SnapshotReader:
         """
         from stqsh.client.read.slot_answers import analysis
 
-        step = self._link.progress().step
+        step = self._connection.progress().step
         if not step:
             return analysis([], spec, stream)
         if spec.past:
             from stqsh.client.read.past import analysis_of_past
 
-            found = self.read(lambda states: analysis_of_past(self._link, states, spec, stream), step)
+            found = self.read(lambda states: analysis_of_past(self._connection, states, spec, stream), step)
         else:
             found = self.read(lambda states: analysis(states, spec, stream), step)
         if not found:
@@ -236,7 +236,7 @@ class SnapshotReader:
             return None
         # Without an engine, missing states will never appear.
         return self._states.read(
-            use, lambda: PATIENCE_S if is_alive(read_engine(self._link.home)) else 0.0, step
+            use, lambda: PATIENCE_S if is_alive(read_engine(self._connection.home)) else 0.0, step
         )
 
     def _shares(self, spec: SnapshotSpec, least: int) -> tuple[list[pa.RecordBatch], Progress]:
@@ -259,7 +259,7 @@ class SnapshotReader:
         """
         from stqsh.storage.snapshot_answers import put_ask, read_answer, take_answer, withdraw_ask  # pyarrow
 
-        engine, home = self._link.engine_info(), self._link.home
+        engine, home = self._connection.engine_info(), self._connection.home
         if engine is None or not engine.cluster or not has_process(engine):
             return None
         name, begun = put_ask(home, spec, least), time.monotonic()
@@ -267,7 +267,7 @@ class SnapshotReader:
             content = take_answer(home, name)
             if content is not None:
                 return read_answer(content)
-            if now > begun + ENGINE_LOOK_S and not has_process(self._link.engine_info() or engine):
+            if now > begun + ENGINE_LOOK_S and not has_process(self._connection.engine_info() or engine):
                 break
             time.sleep(ASK_POLL_S)
         withdraw_ask(home, name)
@@ -277,13 +277,13 @@ class SnapshotReader:
         """Query the slots through the control log; wait for their shares of the answer and its step."""
         from stqsh.storage.snapshot_answers import read_answer, take_answer  # pyarrow
 
-        row = append(self._link.db, SnapshotAsked(spec))
-        if is_alive(read_engine(self._link.home)):
-            self._link.wake()
+        row = append(self._connection.db, SnapshotAsked(spec))
+        if is_alive(read_engine(self._connection.home)):
+            self._connection.wake()
         else:
-            self._link.restart()  # another client may have stopped it
-        for _ in self._link.watch():
-            content = take_answer(self._link.home, row.seq)
+            self._connection.restart()  # another client may have stopped it
+        for _ in self._connection.watch():
+            content = take_answer(self._connection.home, row.seq)
             if content is not None:
                 found = read_answer(content)
                 assert found is not None, "what goes through the log is answered"

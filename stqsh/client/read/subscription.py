@@ -75,14 +75,14 @@ class UpdateReader:
     def __init__(self, connection: Connection, after: int, keep: Keep | None = None) -> None:
         from stqsh.storage.update_log.reader import UpdateLog
 
-        self._link = connection
+        self._connection = connection
         self._log: UpdateLog = UpdateLog(connection.db, connection.book.key_of)
         self._keep = keep
         self._lease: Lease | None = None
         self.after = after
 
     def __enter__(self) -> Self:
-        self._lease = Lease(self._link.home, self.after)
+        self._lease = Lease(self._connection.home, self.after)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -103,8 +103,8 @@ class UpdateReader:
             raise LogCompactedError
         for tables in self._log.read(self.after, up_to, self._keep):
             self.after = tables[0].batch
-            self._link.book.refresh()
-            book, lookups = self._link.book, self._link.lookups
+            self._connection.book.refresh()
+            book, lookups = self._connection.book, self._connection.lookups
             for run in ordered_runs(tables, book.names):
                 queries, stream = _Occurring(run.table, book.queries), book.stream(run.stream_id)
                 place = TablePlace(run.table, run.whole, run.begin)
@@ -115,11 +115,11 @@ class UpdateReader:
 
     def base(self) -> CompactedBase:
         """Return how far the log is folded: the last folded batch and step."""
-        return read_base(self._link.db)
+        return read_base(self._connection.db)
 
     def answer_at(self, query: QueryRow, step: int, up_to: int) -> pa.Table | None:
         """Return the answer of a query after a step, from the batches up to `up_to`; None if it is empty."""
-        if self._link.book.keeps_none(query.stream_id):
+        if self._connection.book.keeps_none(query.stream_id):
             return None
         return self._log.answer_at(query.id, step, up_to)
 
@@ -152,8 +152,8 @@ class Subscription:
     It begins with the current answer between two `SnapshotMark`s. It ends when the query has ended or was
     dropped, when `limit` rows have been yielded, or, with `until_idle` (scripts), when no step is due.
     `close` drops the query if it is `temporary`; otherwise it has no effect on the query. `on_notice` is
-    called with a text if the answer is not exact or the query has not begun; `accuracy_text` is the current
-    text.
+    called with a text if the answer is empty or not exact, or the query has not begun; `accuracy_text` is the
+    current text. `why_empty` returns why nothing is in the answer now, "" if the reason is unknown.
     """
 
     query: QueryRow
@@ -163,6 +163,7 @@ class Subscription:
     until_idle: bool = False
     on_idle: OnIdle | None = None
     on_notice: Callable[[str], None] | None = None
+    why_empty: Callable[[], str] | None = None
     not_begun: ClassVar[str] = (
         "{}: no step has come since it was registered, so its answer is empty; RUN or PLAY lets time go on"
     )
@@ -233,7 +234,16 @@ class Subscription:
             from stqsh.client.read.projection import at_step  # pyarrow
 
             yield from self._show(self._updates(at_step(answer, step, at_us), snapshot=True), first=step)
+        elif self.options.is_from_now and not _waits_for_step(self.connection, start, self.query):
+            self._explain_absence()
         yield SnapshotMark(self.query, step, at_us, "end")
+
+    def _explain_absence(self) -> None:
+        """Report why the answer is empty, if that is known."""
+        if self.on_notice is None or self.why_empty is None:
+            return
+        if reason := self.why_empty():
+            self.on_notice(f"{self.query.name} is empty now: {reason}")
 
     def _live(self, reader: UpdateReader, first: int) -> Iterator[Updates]:
         for progress in self.connection.watch():

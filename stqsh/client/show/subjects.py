@@ -193,7 +193,7 @@ def show_queries(connection: Connection, profile: Profile, pattern: str = "%") -
     accurate = accuracies(connection, queries)
     rows = tuple(
         (
-            *(q.name, q.spec.kind, q.spec.stream, q.state, format_age(now - q.since_us), q.size),
+            *(q.name, q.spec.shown_kind, q.spec.stream, q.state, format_age(now - q.since_us), q.size),
             *(round(rates.get(q.id, 0.0), 1), _percent(shares.get(q.id)), q.spec.text),
             accuracy_shown(accurate[q.id]),
         )

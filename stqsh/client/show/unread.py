@@ -23,20 +23,20 @@ class UnreadRecords:
     """
 
     def __init__(self, connection: Connection) -> None:
-        self._link = connection
+        self._connection = connection
         self._before = self._counts()
 
     def text(self) -> str:
         """Return a line for each stream and table with new dead letters, with one as an example."""
         counts, lines = self._counts(), []
-        for row, folder in letter_folders(self._link):
+        for row, folder in letter_folders(self._connection):
             found = counts.get(row.id, 0) - self._before.get(row.id, 0)
             if found > 0:
                 lines.append(f"{counted(found, 'record')} of {row.name} could not be read{_example(folder)}")
         return "\n".join(lines)
 
     def _counts(self) -> dict[int, int]:
-        return {id_: status.dead for id_, status in stream_statuses(self._link.db).items()}
+        return {id_: status.dead for id_, status in stream_statuses(self._connection.db).items()}
 
 
 def much_unread(connection: Connection) -> str:

@@ -166,7 +166,7 @@ def show_query(query: QueryRow, measured: QueryMeasure, accuracy: Accuracy) -> I
     items: list[tuple[str, Any]] = [
         ("query", query.name),
         ("text", spec.text),
-        ("kind", spec.kind),
+        ("kind", spec.shown_kind),
         ("stream", spec.stream),
         ("state", query.state),
         ("registered", format_instant(query.since_us)),
@@ -195,7 +195,7 @@ def describe_query(query: QueryRow) -> Iterator[Rows]:
     spec = query.spec
     items: list[tuple[str, Any]] = [
         ("query", query.name),
-        ("kind", spec.kind),
+        ("kind", spec.shown_kind),
         ("stream", spec.stream),
         ("state", query.state),
         ("registered", format_instant(query.since_us)),

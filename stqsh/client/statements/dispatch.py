@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,6 +26,7 @@ from stqsh.client.show.activity import play_text
 from stqsh.client.show.sinks import describe_alert, describe_sink
 from stqsh.client.show.subjects import SUBJECTS, describe_query_stream, shown_like
 from stqsh.client.show.views import show_views
+from stqsh.client.statements.alike_queries import bound_alike
 from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.create import create_stream, create_table
 from stqsh.client.statements.describe import (
@@ -52,7 +53,7 @@ from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.printer.queries import registration
 from stqsh.lang.syntax.parse import parse
 from stqsh.spec.log import RunSpec, RunToEnd, StreamPaused
-from stqsh.spec.query import BUILT_IN, QuerySpec, SnapshotSpec
+from stqsh.spec.query import BUILT_IN, QuerySpec, SnapshotSpec, kind_of_region
 from stqsh.spec.region import EVERYWHERE
 from stqsh.spec.source_facts import set_aside_text
 from stqsh.spec.stream import FileSourceSpec, StreamSpec
@@ -90,6 +91,9 @@ def perform(context: StatementContext, statement: statements.Statement) -> Itera
     if context.connection.revive():
         step = context.connection.progress().step
         yield Message(f"the engine had died after step {step}; it is started again and goes on from there")
+    if isinstance(statement, statements.RegisterQuery) and (spec := bound_alike(context, statement)):
+        yield registered(context, statement, spec)
+        return
     action = HANDLERS.get(type(statement))
     if action is None:
         bind(statement, context.view)  # raises if it is wrong or not supported yet
@@ -101,17 +105,17 @@ def perform(context: StatementContext, statement: statements.Statement) -> Itera
 
 def register(context: StatementContext, statement: statements.RegisterQuery) -> Iterator[Outcome]:
     """Execute REGISTER QUERY."""
-    bound = bind(statement, context.view)
-    check_kind(context.connection.db, bound.spec.kind)
-    text = f"{registration(statement, bound.spec.text)};"
-    query = catalogue_writer.register(context.connection.db, catalogue_writer.Registered(text, bound.spec))
+    yield registered(context, statement, bind(statement, context.view).spec)
+
+
+def registered(context: StatementContext, statement: statements.RegisterQuery, spec: QuerySpec) -> Message:
+    """Register the query of a bound statement; return the message about it."""
+    check_kind(context.connection.db, spec.kind)
+    text = f"{registration(statement, spec.text)};"
+    query = catalogue_writer.register(context.connection.db, catalogue_writer.Registered(text, spec))
     context.connection.wake()
-    remarks = (
-        window_remark(context, bound.spec),
-        _past_remark(context, bound.spec),
-        _region_remark(context, bound.spec),
-    )
-    yield Message("; ".join(filter(None, (f"query {query.name} registered", *remarks))))
+    remarks = window_remark(context, spec), _past_remark(context, spec), _region_remark(context, spec)
+    return Message("; ".join(filter(None, (f"query {query.name} registered", *remarks))))
 
 
 def window_remark(context: StatementContext, spec: QuerySpec) -> str:
@@ -163,7 +167,33 @@ def subscribe(context: StatementContext, statement: statements.Subscribe) -> Ite
         yield Message(f"{name}: {remark}")
     text = to_sql(statements.RegisterQuery(Name(name), statement.select))
     query = context.register_own(f"{text};", bound.spec)
-    yield Subscription(query, TailOptions(), context.connection, temporary=True, until_idle=context.is_script)
+    yield Subscription(
+        query,
+        TailOptions(),
+        context.connection,
+        temporary=True,
+        until_idle=context.is_script,
+        why_empty=partial(_absence, context, bound.spec),
+    )
+
+
+def _absence(context: StatementContext, spec: QuerySpec) -> str:
+    """Return why nothing is in the answer of a query now; "" if the reason is unknown."""
+    if spec.kind not in BUILT_IN or (spec.aggregates is None and spec.top_n and not spec.top_n.limit):
+        return ""
+    asked = SnapshotSpec(
+        stream=spec.stream,
+        stream_id=spec.stream_id,
+        kind=kind_of_region(spec.region).name,
+        region=spec.region,
+        condition=spec.condition,
+        join=spec.join,
+        areas=spec.areas,
+    )
+    stream = stream_by_id(context.connection.db, spec.stream_id).spec
+    from stqsh.client.read.empty_answers import empty_reason  # numpy
+
+    return empty_reason(context.connection, context.snapshots, asked, stream)
 
 
 def create_view(context: StatementContext, statement: statements.CreateView) -> Iterator[Outcome]:
@@ -245,7 +275,8 @@ def tail(context: StatementContext, statement: statements.Tail) -> Iterator[Outc
     options = TailOptions(spec.from_step, only, spec.where, spec.limit, spec.from_us, spec.since_us)
     query = _query(context, statement.name.text)
     context.connection.wake()
-    yield Subscription(query, options, context.connection, until_idle=context.is_script)
+    absence = partial(_absence, context, query.spec)
+    yield Subscription(query, options, context.connection, until_idle=context.is_script, why_empty=absence)
 
 
 def watch(context: StatementContext, statement: statements.Watch) -> Iterator[Outcome]:
@@ -587,7 +618,7 @@ def _perform_together(context: StatementContext, group: list[statements.Statemen
     """Execute quick statements in one transaction, up to the first that fails; then raise its error."""
     outcomes: list[Outcome] = []
     failed: StqshError | None = None
-    with context.connection.db.transaction():
+    with context.connection.db.transaction(queries_only=True):  # what else they change, they say themselves
         for statement in group:
             try:
                 outcomes += perform(context, statement)

@@ -82,7 +82,7 @@ def drop(context: StatementContext, statement: statements.Drop) -> Iterator[Outc
     names: list[str] = []
     missing: list[str] = []
     find, change = _DROPS[statement.kind]
-    with db.transaction():
+    with db.transaction(queries_only=True):  # what else it changes, transactions within it do
         for name in _fitting(context, statement):
             found = find(db, name.text)
             if found is None and not statement.if_exists:

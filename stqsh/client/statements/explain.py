@@ -46,7 +46,7 @@ def explain_query(context: StatementContext, spec: QuerySpec, *, analyze: bool) 
     kind = _kind_explanation(spec, stream, measured)
     items = [
         ("query", spec.name),
-        ("kind", f"continuous {spec.kind}"),
+        ("kind", f"continuous {spec.shown_kind}"),
         *_place(spec, stream, measured),
         *_kept(context, spec, stream),
         ("slots", context.snapshots.asked.text(stream, spec, _slots(measured))),
@@ -159,7 +159,10 @@ def _stream_of(view: SessionCatalogue, spec: BoundQuery) -> StreamSpec:
 
 def _kind_explanation(spec: BoundQuery, stream: StreamSpec, measure: QueryMeasure) -> KindExplanation:
     """Return the explanation of a query or snapshot by its kind."""
-    return KINDS[spec.kind].explain(ExplainInput(spec, stream, measure, _shared_operators(spec)))
+    found = KINDS[spec.kind].explain(ExplainInput(spec, stream, measure, _shared_operators(spec)))
+    if isinstance(spec, QuerySpec) and spec.adds_up_rows:
+        return replace(found, operators=(*found.operators, "dwell", "hash aggregate"))
+    return found
 
 
 def _place(spec: BoundQuery, stream: StreamSpec, measured: QueryMeasure) -> list[Item]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import msgspec
 import numpy as np
 
 from stqsh.arrays import Array
@@ -53,6 +54,7 @@ class MergingLogic(QueryLogic):
         """Announce new queries to Aggregate."""
         super().register(positions, new)
         self._mark(positions, self.batch.timing.first, REGISTER)
+        self._add_up(positions, new)
 
     def pause(self, positions: Array) -> None:
         """Mark queries as paused, so that Aggregate freezes their answers."""
@@ -79,6 +81,13 @@ class MergingLogic(QueryLogic):
     def syncs(self) -> Array:
         """Return the SYNC of each query, µs, int64 (queries,); by default 0, for following every step."""
         return np.zeros(len(self.queries), np.int64)
+
+    def _add_up(self, positions: Array, new: NewQueries) -> None:
+        """Send the aggregates of queries whose merged rows are added up."""
+        mine = new.spread([spec.adds_up_rows for spec in new.patterns], np.bool_)
+        if mine.any():
+            texts = [msgspec.json.encode(spec.aggregates).decode() for spec in new.patterns]
+            self.partials.add_up(self.queries.id[positions[mine]], texts, new.which[mine])
 
     def _hold(self, positions: Array) -> None:
         """Report active queries with DWELL, so that Aggregate sends their changes that are due."""

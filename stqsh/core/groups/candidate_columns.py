@@ -7,7 +7,7 @@ step. A slot that offers a candidate therefore looks these values up and sends t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -60,12 +60,30 @@ def separated(spec: AggregateSpec, tables: JoinedTables) -> SeparatedSpec:
         name = f"{_MARK}{len(found)}:{_type(node, tables)}"
         return found.setdefault(node, ColumnExpr(name))
 
-    groups = tuple(replace(group, value=rewrite(group.value, column_for)) for group in spec.groups)
-    measures = tuple(
-        one if one.argument is None else replace(one, argument=rewrite(one.argument, column_for))
-        for one in spec.measures
+    changed = _over_records(spec, lambda expr, _: rewrite(expr, column_for))
+    return SeparatedSpec(changed, tuple(found))
+
+
+def of_values(spec: AggregateSpec) -> AggregateSpec:
+    """Return a spec that reads `spec.values`, looked up in this order, instead of records.
+
+    Single records are added up and taken back here, so TOPK is exact.
+    """
+    number = {expr: place for place, expr in enumerate(spec.values)}
+    columns = _over_records(spec, lambda expr, kind: ColumnExpr(f"{_MARK}{number[expr]}:{kind}"))
+    return replace(columns, error=0.0)
+
+
+def _over_records(spec: AggregateSpec, changed: Callable[[Expr, str], Expr]) -> AggregateSpec:
+    """Return a spec with the expressions over records changed, given with their types."""
+    return replace(
+        spec,
+        groups=tuple(replace(one, value=changed(one.value, one.type)) for one in spec.groups),
+        measures=tuple(
+            one if one.argument is None else replace(one, argument=changed(one.argument, one.argument_type))
+            for one in spec.measures
+        ),
     )
-    return SeparatedSpec(replace(spec, groups=groups, measures=measures), tuple(found))
 
 
 def lookup_keys(

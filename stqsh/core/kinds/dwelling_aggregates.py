@@ -71,11 +71,11 @@ class DwellingAggregateLogic(RangeLogic):
     def _emit(self, context: QueryContext, updates: list[QueryUpdates], since: Array) -> None:
         """Compute the group changes caused by members that come, leave or have new records."""
         first, queries, batch = self.batch.timing.first, self.queries, self.batch
-        starting = np.setdiff1d(self.begun, self._rescaled_positions)
+        starting = np.setdiff1d(self.begun, self._replaced_positions)
         self._marks.add(queries.id[starting[queries.until[starting] > first]], first, BEGIN)
         self._marks.wake(queries.id[self._forms.time_dependent(queries.until > first)], batch.clock)
         everyone = np.ones(len(queries), np.bool_)
-        held = held_before(context, self._dwell, everyone, since, self._rescaled)
+        held = held_before(context, self._dwell, everyone, since, self._replaced)
         changes = self._member_changes(context, held, self._dwell.lasting(context, updates))
         # DISTANCE is read only from fixed centres here, so any step will do; no record is compared with NOW.
         distances = partial(context.distances, step=first)

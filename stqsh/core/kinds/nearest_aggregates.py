@@ -7,35 +7,28 @@ earlier k from the groups and adds those of the new k.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
 from stqsh.arrays import Array
-from stqsh.core.aggregates.states import States, group_payloads
-from stqsh.core.base.clock import BatchTiming
-from stqsh.core.conditions.resolver import Resolver
+from stqsh.core.aggregates.states import group_payloads
 from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, StreamBatch
-from stqsh.core.groups.candidate_columns import CandidateColumns, is_looked_up, lookup_columns
-from stqsh.core.groups.group_deltas import GroupDeltas, MemberChanges
+from stqsh.core.groups.candidate_columns import CandidateColumns
+from stqsh.core.groups.candidate_groups import candidate_groups
+from stqsh.core.groups.group_deltas import MemberChanges
 from stqsh.core.groups.group_merge import merge_groups
-from stqsh.core.groups.group_store import GroupStore
-from stqsh.core.groups.marks import BEGIN, DROP, END, REGISTER, GroupMarks, MarkWriter, read_marks
+from stqsh.core.groups.marks import BEGIN, GroupMarks, MarkWriter, read_marks
 from stqsh.core.kinds.nearest import NearestKind, NearestLogic
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.nearest.candidate_changes import CandidateChanges
-from stqsh.core.output.candidates import CandidateRecords
 from stqsh.core.output.merge import MembersByStep, MergedMembers, MergedUpdates, MergeInput, first_k_members
-from stqsh.core.output.partials import MARKS
 from stqsh.core.queries.query_table import ACTIVE, QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.table import ArraySpec
-from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.chunk import Chunk, ChunkOrder, Phase, pack
 from stqsh.spec.query import NEAREST_AGGREGATE
 
@@ -129,13 +122,13 @@ class NearestAggregateKind(NearestKind):
 
 
 def marks_of_groups(batch: StreamBatch, groups: MarkWriter, kind: str) -> list[Chunk]:
-    """Return the marks of groups as a chunk after the kind's marks of members; empty without marks."""
+    """Return the marks of groups as a chunk; empty without marks."""
     marks, timing = groups.batch(), batch.timing
     if marks is None:
         return []
-    slot, stream, order = batch.state.slot, batch.spec.id, ChunkOrder(Phase.EVALUATED, number=1)
+    slot, stream, order = batch.state.slot, batch.spec.id, ChunkOrder(Phase.EVALUATED)
     count, payload = marks.num_rows, pack(marks)
-    return [Chunk(slot, stream, f"marks/{kind}", order, timing.first, timing.last, count, payload)]
+    return [Chunk(slot, stream, f"groups/{kind}", order, timing.first, timing.last, count, payload)]
 
 
 def merge_neighbours(batch: MergeInput, *, keep: bool) -> MergedUpdates:
@@ -143,63 +136,13 @@ def merge_neighbours(batch: MergeInput, *, keep: bool) -> MergedUpdates:
 
     Without `keep`, slots offer all candidates again in the next batch, and mark that their queries begin.
     """
-    of_members = [marks for marks in batch.marks if marks.schema.equals(MARKS)]
-    of_groups = [marks for marks in batch.marks if not marks.schema.equals(MARKS)]
-    candidates = replace(batch, kind=f"{batch.kind}/members", marks=of_members)
-    members = first_k_members(candidates, keep=keep)
-    groups = replace(batch, kind=f"{batch.kind}/groups", marks=of_groups, partials=[])
-    partials = list(group_payloads(_contributions(groups, members)))
+    members = first_k_members(replace(batch, kind=f"{batch.kind}/members"), keep=keep)
+    groups = replace(batch, kind=f"{batch.kind}/groups", marks=batch.groups, partials=[])
+    marks, ranks = read_marks(batch.groups), members.ranks
+    changes = _changes(members, marks[0].those(BEGIN))
+    found = candidate_groups(groups, changes, members.records, lambda _, versions: ranks[versions], marks)
+    partials = list(group_payloads(found))
     return merge_groups(replace(groups, partials=partials))
-
-
-@dataclass(frozen=True)
-class _CandidateColumns:
-    """The columns of candidates, for expressions."""
-
-    records: CandidateRecords
-    resolver: Resolver
-
-    def columns(self, names: Iterable[str], versions: Array) -> dict[str, pa.Array[Any]]:
-        """Return columns of versions by name, and an unnamed one that determines the length of constants."""
-        shown = self.records.show(versions)
-        found = {name: shown.column(name) for name in names if not is_looked_up(name)}
-        if looked_up := [name for name in names if is_looked_up(name)]:
-            found |= lookup_columns(looked_up, self.records.looked_up(versions))
-        return found | {"": pa.nulls(len(versions))}
-
-
-def _contributions(groups: MergeInput, members: MergedMembers) -> Iterator[States]:
-    """Yield the group changes that members cause, one spec of queries at a time."""
-    marks, texts = read_marks(groups.marks)
-    changes = _lasting(_changes(members, marks.those(BEGIN)), marks)
-    if not len(changes.query):
-        return
-    specs = _specs(groups, marks.those(REGISTER), texts)
-    ids = np.unique(changes.query)
-    timing = BatchTiming(int(changes.step.min()), int(changes.step.max()), 0, 1, -1)
-    source = _CandidateColumns(members.records, Resolver(groups.state, groups.spec))
-    ranks = members.ranks
-    deltas = GroupDeltas(source, len(members.records), timing, ids, lambda _, versions: ranks[versions])
-    by_spec: dict[AggregateSpec, list[int]] = {}
-    for number, id_ in enumerate(ids.tolist()):
-        by_spec.setdefault(specs[id_], []).append(number)
-    position: Array = np.searchsorted(ids, changes.query)
-    for spec, mine in by_spec.items():
-        chosen = np.isin(position, mine)
-        some = MemberChanges(*(column[chosen] for column in changes._replace(query=position)))
-        found = deltas.of_members(spec, some)
-        if found is not None:
-            yield found
-
-
-def _specs(groups: MergeInput, added: GroupMarks, texts: list[str]) -> dict[int, AggregateSpec]:
-    """Return the spec of each query by id, both of stored and of new queries."""
-    store = GroupStore(groups.state, groups.spec.id, f"s{groups.spec.id}/{groups.kind}")
-    known = store.queries
-    specs = {id_: store.spec(form) for id_, form in zip(known.id.tolist(), known.form.tolist(), strict=True)}
-    for id_, place in zip(added.query.tolist(), added.spec.tolist(), strict=True):
-        specs[id_] = msgspec.json.decode(texts[place], type=AggregateSpec)
-    return specs
 
 
 def _changes(members: MergedMembers, begins: GroupMarks) -> MemberChanges:
@@ -218,17 +161,6 @@ def _changes(members: MergedMembers, begins: GroupMarks) -> MemberChanges:
         np.concatenate(column) for column in zip(*(part for part, _ in parts), strict=True)
     )
     return MemberChanges(query, step, version, np.concatenate(signs))
-
-
-def _lasting(changes: MemberChanges, marks: GroupMarks) -> MemberChanges:
-    """Return the changes before their queries end; at the end Aggregate retracts the groups as they are."""
-    ends = np.flatnonzero(np.isin(marks.mark, (DROP, END)))
-    if not len(ends):
-        return changes
-    ends = ends[np.argsort(marks.query[ends])]
-    place = np.minimum(np.searchsorted(marks.query[ends], changes.query), len(ends) - 1)
-    is_over = (marks.query[ends][place] == changes.query) & (changes.step >= marks.step[ends][place])
-    return MemberChanges(*(column[~is_over] for column in changes))
 
 
 def _until(some: MembersByStep, members: MergedMembers) -> MembersByStep:

@@ -52,7 +52,7 @@ class RangeLogic(QueryLogic):
         self._paused = PausedRows(batch, prefix, self._changes, output)
         self._earlier = EarlierAnswers(self._changes, self._paused)
         self._since: Array | None = None
-        self._rescaled, self._rescaled_positions = NO_MEMBERS, np.empty(0, np.int64)
+        self._replaced, self._replaced_positions = NO_MEMBERS, np.empty(0, np.int64)
 
     def register(self, positions: Array, new: NewQueries) -> None:
         """Store the conditions and keywords of new queries, and scale their regions."""
@@ -86,10 +86,7 @@ class RangeLogic(QueryLogic):
         at, active = self._regions.changing()
         context, before = self._context(), self.batch.timing.first - 1
         members = context.members(active, before)
-        dwelling = active[self.queries.dwell[active] > 0]
-        some = members.where(np.flatnonzero(self.queries.dwell[members.query] > 0))
-        self._rescaled = self._dwell.sent_members(context, some, dwelling, before, go_on=True)
-        self._rescaled_positions = active
+        self._keep_sent(context, active, members)
         self._regions.rescale(at)
         self._earlier.add(members.query.astype(np.int64), members.obj)
         return active
@@ -99,9 +96,22 @@ class RangeLogic(QueryLogic):
         before = self.batch.timing.first - 1
         context, active = self._context(), positions[self.queries.mode[positions] == ACTIVE]
         members = context.members(active, before)
+        self._keep_sent(context, np.setdiff1d(active, self._replaced_positions), members)
         self._earlier.add(members.query.astype(np.int64), members.obj)
         self._earlier.add_elsewhere(crossing_members(context, active, before))
         self._regions.relocate(positions, new)
+
+    def _keep_sent(self, context: QueryContext, positions: Array, members: AnswerMembers) -> None:
+        """Keep what readers hold of queries with DWELL whose regions are replaced.
+
+        `members` include those of the queries before the batch.
+        """
+        dwelling = positions[self.queries.dwell[positions] > 0]
+        some = members.where(np.flatnonzero(np.isin(members.query, dwelling)))
+        before = self.batch.timing.first - 1
+        sent = self._dwell.sent_members(context, some, dwelling, before, go_on=True)
+        self._replaced = AnswerMembers(*(np.append(*pair) for pair in zip(self._replaced, sent, strict=True)))
+        self._replaced_positions = np.append(self._replaced_positions, positions)
 
     def resume(self, positions: Array) -> None:
         """Load what queries had sent before they paused."""
@@ -136,7 +146,7 @@ class RangeLogic(QueryLogic):
         """
         emitter, waiting, dwell = UpdateEmitter(context, self.output), [], self.queries.dwell > 0
         rows = DwellingRows(context, self._dwell, self._changes, self._paused)
-        held = rows.held(since, self._rescaled)
+        held = rows.held(since, self._replaced)
         for some in updates:
             if not dwell.any():
                 emitter.emit(some)

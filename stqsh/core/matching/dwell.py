@@ -133,7 +133,7 @@ class DwellingRows:
     ) -> None:
         self._context, self._dwell, self._changes, self._paused = context, dwell, changes, paused
 
-    def held(self, since: Array, rescaled: AnswerMembers) -> AnswerMembers | None:
+    def held(self, since: Array, replaced: AnswerMembers) -> AnswerMembers | None:
         """Return what readers hold before the batch, for queries that send changes; None if there are none.
 
         Queries that resume are not included; `PausedRows` has what they had sent. This must be called before
@@ -141,13 +141,13 @@ class DwellingRows:
 
         Args:
             since: The step after which each query's changes are reported, int64 (queries,).
-            rescaled: What readers hold for queries whose regions have changed.
+            replaced: What readers hold for queries whose regions are replaced.
         """
         wanted = self._changes.wanted
         if not (wanted & (self._context.queries.dwell > 0)).any():
             return None
-        rescaled = rescaled.where(np.flatnonzero(wanted[rescaled.query]))
-        return held_before(self._context, self._dwell, wanted, since, rescaled)
+        replaced = replaced.where(np.flatnonzero(wanted[replaced.query]))
+        return held_before(self._context, self._dwell, wanted, since, replaced)
 
     def updates(self, held: AnswerMembers, lasting: QueryUpdates) -> QueryUpdates:
         """Return the changes of rows that readers hold both before and after.
@@ -177,18 +177,18 @@ class DwellingRows:
 
 
 def held_before(
-    context: QueryContext, dwell: DwellTable, wanted: Array, since: Array, rescaled: AnswerMembers
+    context: QueryContext, dwell: DwellTable, wanted: Array, since: Array, replaced: AnswerMembers
 ) -> AnswerMembers:
     """Return what readers hold before a batch, for the queries in `wanted`, bool (queries,).
 
-    For `since` and `rescaled` see `DwellingRows.held`.
+    For `since` and `replaced` see `DwellingRows.held`.
     """
     queries, first = context.queries, context.batch.timing.first
     mine = wanted & (queries.dwell > 0) & (queries.mode == ACTIVE)
     positions = np.flatnonzero(mine & (since < first))
     members = context.members(positions, first - 1)
     held = dwell.sent_members(context, members, positions, first - 1, go_on=True)
-    return AnswerMembers(*(np.concatenate(pair) for pair in zip(held, rescaled, strict=True)))
+    return AnswerMembers(*(np.concatenate(pair) for pair in zip(held, replaced, strict=True)))
 
 
 def held_members(

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stqsh.arrays import Array
-from stqsh.core.aggregates.keys import canonical, encode_keys
+from stqsh.core.aggregates.keys import canonical, encode_keys, whole
 from stqsh.core.conditions.evaluation import columns_read, compute
 from stqsh.core.conditions.operations import DISTANCE
 from stqsh.core.kernels.events.transitions import Transitions
@@ -91,10 +91,10 @@ class RowChanges:
         return wanted
 
     def add(self, positions: Array, new: NewQueries) -> None:
-        """Store the select lists of new queries at these positions, if they send changes."""
+        """Store the values of new queries at these positions, if members are compared or added up by them."""
         texts = [
-            msgspec.json.encode(tuple(column.value for column in spec.select)).decode()
-            if spec.options.changes
+            msgspec.json.encode(spec.values).decode()
+            if spec.values and (spec.options.changes or spec.adds_up_rows)
             else ""
             for spec in new.patterns
         ]
@@ -171,7 +171,7 @@ class RowChanges:
         if any(has_node(expr, DistanceExpr) for expr in exprs):
             far = distances(query, versions)
             columns[DISTANCE] = pa.array(far, mask=np.isnan(far))
-        return [canonical(compute(expr, columns, now_us, resolver)) for expr in exprs]
+        return [canonical(whole(compute(expr, columns, now_us, resolver))) for expr in exprs]
 
 
 def came(updates: UpdateArrays, elsewhere: Array, wanted: Array) -> StayingMembers:

@@ -30,6 +30,7 @@ from stqsh.core.output.merge import MergedUpdates, MergeInput
 from stqsh.core.output.partials import DROP, END, Holds, all_holds, all_marks
 from stqsh.core.output.renewed_rows import CHANGED, KeyedChanges, renewed_rows
 from stqsh.core.state.table import ArraySpec, StateTable
+from stqsh.spec.clock import BatchClock
 
 _UNKNOWN = np.iinfo(np.int64).min
 """The time of an event if only its key is known."""
@@ -139,6 +140,26 @@ class _Rows(NamedTuple):
         return KeyedChanges(query, code, steps, op, versions)
 
 
+class DueUpdates(NamedTuple):
+    """The changes of answers that are due.
+
+    Attributes:
+        updates: The changes, by query id; `updates.show` names rows of the records.
+        records: The records.
+        held: For each `-`, the row that readers held until then; for each `+`, the row itself; int64 (n,).
+        looked: The queries that are looked at in the batch, by id, ascending.
+        steps: The first step in which each is looked at.
+        clock: The clock of the batch.
+    """
+
+    updates: QueryUpdates
+    records: CandidateRecords
+    held: Array
+    looked: Array
+    steps: Array
+    clock: BatchClock
+
+
 class HeldAnswers:
     """The queries with DWELL of one kind over a stream, in one batch on a slot of Aggregate."""
 
@@ -155,18 +176,18 @@ class HeldAnswers:
         """The ids of the queries, ascending, int64."""
         return self._queries.id.copy() if self._is_used else np.empty(0, np.int64)
 
-    def hold_back(self, merged: MergedUpdates) -> list[MergedUpdates]:
-        """Return the changes of answers that are due, and all changes of queries without DWELL.
+    def hold_back(self, merged: MergedUpdates) -> tuple[MergedUpdates, DueUpdates | None]:
+        """Return all changes of queries without DWELL, and the changes of the others that are due.
 
         Args:
             merged: The changes. Those of queries with DWELL include each new record of a member that stays.
         """
         if not self._is_used:
-            return [merged]
+            return merged, None
         assert isinstance(merged.records, CandidateRecords), "they are rows of the stream"
         mine = np.isin(merged.updates.query, self._queries.id)
         due = self._due(merged.updates.where(mine), merged.records)
-        return [merged._replace(updates=merged.updates.where(~mine)), due]
+        return merged._replace(updates=merged.updates.where(~mine)), due
 
     @property
     def _queries(self) -> _HeldQueries:
@@ -181,7 +202,7 @@ class HeldAnswers:
         order = np.argsort(ids)
         queries.store(id=ids[order], paused=paused[order])
 
-    def _due(self, news: QueryUpdates, shown: CandidateRecords) -> MergedUpdates:
+    def _due(self, news: QueryUpdates, shown: CandidateRecords) -> DueUpdates:
         """Add the changes of answers, and return the changes that have lasted by the end of the batch."""
         queries, stored = self._queries, _HeldRows(self._batch.state, f"{self._prefix}/rows")
         records = CandidateRecords(self._batch.state, f"{self._prefix}/records", self._batch.spec)
@@ -194,8 +215,14 @@ class HeldAnswers:
         updates = _together(turned, _changed(rows, turns, records, terms.timing.first), retracted)
         far, ids = rows.distance[updates.show], queries.id[updates.query]
         updates = updates._replace(query=ids, distance=None if np.isnan(far).all() else far)
+        held = updates.show.copy()
+        held[: len(turns.op)] = _held_before(rows, turns, terms.timing.first)
+        first, last, base, tick, _, _ = terms.timing
+        clock, steps = BatchClock(first, last, base, tick, closing=terms.closing), terms.first_looks()
+        is_looked = terms.awake & (steps <= last) & (steps < terms.bye)
+        looked = queries.id[is_looked]
         self._store(rows, _kept(rows, terms, sent, waiting), records, terms)
-        return MergedUpdates(updates, records)
+        return DueUpdates(updates, records, held, looked, steps[is_looked], clock)
 
     def _times(self, records: CandidateRecords) -> Array | None:
         """Return the time of each version of events, `_UNKNOWN` where only the key is known; else None."""
@@ -345,6 +372,15 @@ def _shown(rows: _Rows, code: Array, step: Array, first: int) -> Array:
     span = int(max(when.max(initial=0), (step - first + 1).max(initial=0))) + 1
     at = np.searchsorted(rows.code[version] * span + when, code * span + (step - first + 1), side="right")
     return version[at - 1] if len(version) else np.zeros(len(code), np.int64)
+
+
+def _held_before(rows: _Rows, turns: KeyedChanges, first: int) -> Array:
+    """Return the row that readers hold until each row leaves, and each row itself that enters."""
+    left = np.flatnonzero(turns.op < 0)
+    at = rows.step[turns.version[left]]  # what was in the answer until the row left it, not until it is sent
+    held = turns.version.astype(np.int64)
+    held[left] = _shown(rows, turns.key[left], np.maximum(at - 1, first - 1), first)
+    return held
 
 
 def _sent_after(rows: _Rows, turns: KeyedChanges) -> Array:

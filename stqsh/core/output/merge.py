@@ -52,7 +52,7 @@ class MergeInput:
         state: The slot's state.
         spec: The stream's spec.
         kind: The kind's name.
-        partials, marks, holds: The payloads of the chunks "partial/<kind>", "marks/<kind>", "holds/<kind>".
+        partials, marks, holds, groups: The payloads of the chunks "partial/<kind>", "marks/<kind>" and so on.
         first: The first step of the batch.
         held: The ids of the queries with DWELL, for which all new records of staying members are wanted.
     """
@@ -63,6 +63,7 @@ class MergeInput:
     partials: list[pa.RecordBatch]
     marks: list[pa.RecordBatch]
     holds: list[pa.RecordBatch]
+    groups: list[pa.RecordBatch]
     first: int
     held: Array
 

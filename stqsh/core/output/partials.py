@@ -3,7 +3,9 @@
 "partial/<kind>" holds candidates: a record batch of `PARTIAL`, followed by the stream's declared columns. Its
 first columns are read by position, because a stream may itself have a column "query". "marks/<kind>" holds
 `MARKS`, the state changes of queries. All slots that hold a query send the same mark, which counts once.
-"holds/<kind>" holds `HOLDS`, the active queries with DWELL.
+"holds/<kind>" holds `HOLDS`, the active queries with DWELL. "groups/<kind>" holds `GROUPS`, the new queries
+whose merged rows are added up; kinds that add up neighbours send the marks of groups there instead,
+`stqsh.core.groups.marks.MARKS`.
 
 In SSTD section 6.3 the merger sends the distance r of the k-th result back, so that workers do not send
 candidates beyond r. Here slots always send their own k: whether a candidate counts depends on what the other
@@ -69,6 +71,9 @@ HOLDS = pa.schema(
 """A query with DWELL that is active in the batch: its DWELL and SYNC in µs (0 without SYNC), the last step at
 which changes may become due, and the batch's clock, as in `stqsh.spec.clock.BatchClock`."""
 
+GROUPS = pa.schema([("query", pa.int64()), ("spec", pa.dictionary(pa.int32(), pa.string()))])
+"""A new query whose merged rows are added up, and the JSON of its `AggregateSpec`."""
+
 PART_CANDIDATES = 1 << 17
 """The most candidates in a chunk."""
 
@@ -124,6 +129,7 @@ class Partials:
         self._batch, self._kind = batch, kind
         self._marks: list[QueryMarks] = []
         self._holds: list[Holds] = []
+        self._groups: list[pa.RecordBatch] = []
         self._offers: list[CandidateOffers] = []
 
     def mark(self, query: Array, step: int, mark: int, k: Array, shows: Array) -> None:
@@ -135,6 +141,12 @@ class Partials:
         timing, clock = self._batch.timing, self._batch.clock
         times = (timing.last, timing.base, timing.tick, clock.closing)
         self._holds.append(Holds(query, dwell, sync, *(np.full(len(query), time) for time in times)))
+
+    def add_up(self, query: Array, specs: list[str], which: Array) -> None:
+        """Add new queries, given by id, whose rows are added up; `which` has the place of each one's spec."""
+        spec = pa.DictionaryArray.from_arrays(pa.array(which, pa.int32()), pa.array(specs, pa.string()))
+        arrays: list[Any] = [pa.array(query), spec]
+        self._groups.append(pa.RecordBatch.from_arrays(arrays, schema=GROUPS))
 
     def offer(self, offers: CandidateOffers) -> None:
         """Offer or withdraw candidates."""
@@ -150,6 +162,7 @@ class Partials:
         if self._holds:
             held = [pa.array(np.concatenate(column)) for column in zip(*self._holds, strict=True)]
             chunks.append(self._chunk("holds", 0, pa.RecordBatch.from_arrays(held, schema=HOLDS)))
+        chunks += [self._chunk("groups", number, new) for number, new in enumerate(self._groups)]
         number = 0
         for offers in self._offers:
             for start in range(0, len(offers.step), PART_CANDIDATES):
@@ -200,7 +213,7 @@ def _marks(marks: QueryMarks) -> pa.RecordBatch:
 
 def is_partial(kind: str) -> bool:
     """Return whether chunks of this kind are sent to the Aggregate slots that have their queries."""
-    return kind.startswith(("partial/", "marks/", "holds/"))
+    return kind.startswith(("partial/", "marks/", "holds/", "groups/"))
 
 
 def all_marks(batches: Iterable[pa.RecordBatch]) -> QueryMarks:

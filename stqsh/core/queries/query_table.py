@@ -103,7 +103,7 @@ class QueryTable(StateTable):
         """
         specs = new.patterns
         regions, options = [spec.region for spec in specs], [spec.options for spec in specs]
-        distance = [any(has_node(column.value, DistanceExpr) for column in spec.select) for spec in specs]
+        distance = [any(has_node(value, DistanceExpr) for value in spec.values) for spec in specs]
         neighbours = [region.k if isinstance(region, NearestSpec) else 0 for region in regions]
         self.append(
             id=new.ids,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 from typing import Literal as OneOf
 
 from stqsh.lang.ast.expressions import Expression, Literal, Name, Nearest, Node, Parameter, Quantity, Region
@@ -65,13 +66,27 @@ class CreateView(Statement):
 
 @dataclass(frozen=True)
 class RegisterQuery(Statement):
-    """`REGISTER QUERY name [SINCE NOW] [FOR d] [WITH (…)] AS SELECT …`."""
+    """`REGISTER QUERY name [SINCE NOW] [FOR d] [WITH (…)] AS SELECT …`.
+
+    Thousands of them may be alike: the parser then leaves out `select` until somebody reads it, see
+    `stqsh.lang.syntax.forms`.
+    """
 
     name: Name
     select: Select
     since_now: bool = False
     duration: Quantity | None = None
     options: Options = ()
+
+    def __getattr__(self, field: str) -> Any:
+        if field != "select":
+            raise AttributeError(field)
+        from stqsh.lang.syntax.parse import parse_whole  # it imports this module
+
+        whole = parse_whole(self.piece)
+        assert isinstance(whole, RegisterQuery), "a text of this form registers a query"
+        self.__dict__["select"] = whole.select
+        return whole.select
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, NotSupportedError
 from stqsh.lang.syntax.parse import parse
 from stqsh.spec.expression import DistanceExpr, has_node
-from stqsh.spec.query import BUILT_IN, RANGE, QuerySpec
+from stqsh.spec.query import BUILT_IN, QuerySpec
 from stqsh.spec.region import NearestSpec
 from stqsh.spec.stream import StreamSpec
 
@@ -59,8 +59,6 @@ def _unsupported(query: QuerySpec, stream: StreamSpec | None) -> str | None:
         return f"ALTER QUERY of a query of the kind {query.kind}"
     if stream is not None and stream.is_significant:
         return "ALTER QUERY over a stream with RETAIN SIGNIFICANT"
-    if query.options.dwell_us and query.kind != RANGE.name:
-        return "ALTER QUERY with dwell on aggregates, LIMIT or the nearest"
     values = [one.value for one in query.select]
     values += [] if query.top_n is None else [one.value for one in query.top_n.order]
     if query.options.changes and any(has_node(value, DistanceExpr) for value in values):

@@ -12,7 +12,19 @@ from dataclasses import fields, is_dataclass, replace
 from typing import NamedTuple, TypeVar
 
 from stqsh.lang.ast.expressions import Call, Column, Inside, Literal, Node, Star
-from stqsh.lang.ast.statements import OrderItem, Relation, Select, SelectItem, Statement, Tail
+from stqsh.lang.ast.statements import (
+    CreateView,
+    Explain,
+    OrderItem,
+    RegisterQueries,
+    RegisterQuery,
+    Relation,
+    Select,
+    SelectItem,
+    Statement,
+    Subscribe,
+    Tail,
+)
 from stqsh.lang.binder.views import view_columns
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.printer.values import quoted
@@ -22,6 +34,8 @@ _TIMES = PARTS | {"DATE"}
 """The functions of a time that apply to the stream's time if only their name is given."""
 _WORDS = re.compile(rf'"|\b(?:{"|".join(sorted(_TIMES))})\b(?!\s*\()', re.IGNORECASE)
 _KEPT_APART = ("span", "piece")
+_SELECTING = (Select, RegisterQuery, RegisterQueries, Subscribe, Explain, CreateView)
+"""The statements that contain a SELECT."""
 _Part = TypeVar("_Part")
 
 
@@ -32,6 +46,11 @@ class Reading(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
+def has_bare_words(text: str) -> bool:
+    """Return whether a text may have words that name no column."""
+    return _WORDS.search(text) is not None
+
+
 def read_words(statement: Statement, catalogue: CatalogueView) -> Reading:
     """Replace words that name no column by texts and by functions of the stream's time.
 
@@ -40,8 +59,10 @@ def read_words(statement: Statement, catalogue: CatalogueView) -> Reading:
     """
     if isinstance(statement, Tail):
         return _read_filter(statement, catalogue)
-    select = statement if isinstance(statement, Select) else getattr(statement, "select", None)
-    if not isinstance(select, Select) or not (statement.text == "" or _WORDS.search(statement.text)):
+    if not isinstance(statement, _SELECTING) or (statement.text and not has_bare_words(statement.text)):
+        return Reading(statement)
+    select = statement if isinstance(statement, Select) else statement.select
+    if not isinstance(select, Select):
         return Reading(statement)
     names = _Names.of(select, catalogue)
     if names is None:
@@ -51,7 +72,7 @@ def read_words(statement: Statement, catalogue: CatalogueView) -> Reading:
     if read is select:
         return Reading(statement)
     where = " and ".join(relation.name for relation in select.relations)
-    whole = read if statement is select else replace(statement, select=read)  # type: ignore[call-arg]
+    whole = read if statement is select else replace(statement, select=read)  # type: ignore[arg-type]
     return Reading(whole, _notes(texts, where))
 
 

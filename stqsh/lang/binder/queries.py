@@ -105,6 +105,7 @@ _OF_PLACES = (InsideExpr, InsideEachExpr, RegionOfExpr, DistanceToExpr)
 """Expressions that use a record's place."""
 
 
+_AGGREGATES = {AGGREGATE.name, NEAREST_AGGREGATE.name, REFRESHED_NEAREST.name}
 _BY_TIME = {TOP_N.name, REFRESHED_ROWS.name, REFRESHED_NEAREST_ROWS.name}
 """The kinds whose rows may change as time passes."""
 
@@ -154,13 +155,12 @@ def _registered(
     if spec.aggregates is not None and options.error is not None:
         spec = replace(spec, aggregates=replace(spec.aggregates, error=options.error))
     if options.since_now or options.dwell_us:
-        place, adds_up = select.relations[0].span, spec.aggregates is not None
-        _check_stream(catalogue.stream(spec.stream), options, place, adds_up=adds_up)
-    if kind == AGGREGATE.name and options.dwell_us and spec.aggregates is not None:
-        if spec.aggregates.each_step or spec.aggregates.sync_us is not None:
-            raise NotSupportedError("dwell on aggregates with SYNC or WINDOW, or that time changes", place)
-        kind = DWELLING_AGGREGATE.name
-    spec, stream = replace(spec, for_us=for_us, kind=kind, options=options), catalogue.stream(spec.stream)
+        _check_stream(catalogue.stream(spec.stream), options, select.relations[0].span)
+    stream = catalogue.stream(spec.stream)
+    if kind in _AGGREGATES and options.dwell_us and spec.aggregates is not None:
+        spec = _dwelling(spec, spec.aggregates, is_significant=stream is not None and stream.is_significant)
+        kind = spec.kind
+    spec = replace(spec, for_us=for_us, kind=kind, options=options)
     if kind == RANGE.name and options.changes:
         # Only records inside regions are kept: rows can wait outside of them, objects cannot.
         waits = bool(options.dwell_us) and stream is not None and stream.is_significant
@@ -190,15 +190,39 @@ def _timed(spec: QuerySpec, place: Span) -> QuerySpec:
     return replace(spec, top_n=replace(spec.top_n, each_step=True, timed=timed))
 
 
-def _check_stream(stream: StreamSpec | None, options: QueryOptions, place: Span, *, adds_up: bool) -> None:
+def _check_stream(stream: StreamSpec | None, options: QueryOptions, place: Span) -> None:
     """Raise an error if the query's stream does not allow its SINCE NOW or dwell."""
     assert stream is not None, "the SELECT is bound"
     if options.since_now and not stream.is_event:
         raise BindError(f"SINCE NOW is for event streams; {stream.name} is a moving stream", place)
     if options.dwell_us and stream.keeps_none:
         raise BindError(f"{stream.name} keeps no events (KEEP NONE), so none can dwell", place)
-    if adds_up and options.dwell_us and stream.is_significant:
-        raise NotSupportedError("dwell on aggregates on a stream with RETAIN SIGNIFICANT", place)
+
+
+def _dwelling(spec: QuerySpec, aggregates: AggregateSpec, *, is_significant: bool) -> QuerySpec:
+    """Return aggregates with DWELL as those of a query for rows, whose merged rows Aggregate holds back.
+
+    Members of a region that are followed step by step wait on their slots instead, where their records are.
+    """
+    is_nearest, sync_us = spec.region.is_nearest, aggregates.sync_us
+    if not (is_nearest or is_significant or aggregates.each_step or sync_us is not None):
+        return replace(spec, kind=DWELLING_AGGREGATE.name)
+    timed = tuple(expr for expr in aggregates.values if has_node(expr, NowExpr))
+    if is_nearest:
+        kind = REFRESHED_NEAREST_ROWS if timed or sync_us is not None else NEAREST_TOP_N
+    else:
+        kind = TOP_N if sync_us is None else REFRESHED_ROWS
+    # Slots compute distances from the centre of a region only step by step; ALTER may make the centre move.
+    far = not is_nearest and any(has_node(expr, DistanceExpr) for expr in aggregates.values)
+    top_n = TopNSpec(
+        order=(OrderColumn(DistanceExpr(), False),) if is_nearest else (),
+        limit=MOST_MEMBERS,
+        each_step=bool(timed) or far,
+        timed=timed,
+        sync_us=sync_us,
+        window_us=aggregates.window_us,
+    )
+    return replace(spec, kind=kind.name, top_n=top_n, aggregates=replace(aggregates, error=0.0))
 
 
 def _strays(region: BoundRegion, columns: Iterable[SelectColumn | OrderColumn]) -> bool:

@@ -38,11 +38,6 @@ def query_options(
     if wanted_kind is not None:
         kind = _kind(wanted_kind, kind)
     changes = switch is not None and _switch(switch, "changes")
-    if not changes:
-        given.pop("changes", None)
-    for name, words in BUILT_IN[kind].unsupported.items() if kind in BUILT_IN else ():
-        if name in given:
-            raise NotSupportedError(words, given[name].span)
     return kind, QueryOptions(
         dwell_us=None if dwell is None else _dwell(dwell),
         min_accuracy=None if share is None else _share(share),

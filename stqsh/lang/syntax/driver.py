@@ -8,7 +8,7 @@ The end of a chain is looked up once for each pair of states and terminal at whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -56,6 +56,12 @@ class Driver:
         self._start, self._end = table.start_states["start"], table.end_states["start"]
         self._actions: dict[tuple[int, int, str], _Action] = {}
         self._plans: dict[tuple[str, ...], Plan] = {}
+
+    @property
+    def keywords(self) -> Collection[str]:
+        """All keywords, in capitals."""
+        keywords: Mapping[str, str] = self._lexer.keywords
+        return keywords.keys()
 
     def parse(self, scan: ScannedText) -> Any:
         """Return the tree of a text.

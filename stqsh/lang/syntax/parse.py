@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from lark import UnexpectedInput
 
@@ -12,6 +13,7 @@ from stqsh.lang.ast.source import Piece, Source, Span
 from stqsh.lang.ast.statements import Help, Statement
 from stqsh.lang.errors import StatementSyntaxError, locating
 from stqsh.lang.syntax.diagnosis import diagnose
+from stqsh.lang.syntax.forms import Forms
 from stqsh.lang.syntax.grammar import driver
 from stqsh.lang.syntax.habits import habit_hint
 from stqsh.lang.syntax.lexer import ScannedText
@@ -46,6 +48,16 @@ def parse_piece(piece: Piece | str) -> Statement:
     """Parse one statement: a piece that `split` cut out, or a text without its semicolon."""
     if isinstance(piece, str):
         piece = Piece(Source(piece), 0, piece)
+    alike = _forms().read(piece)
+    if alike is not None:
+        return alike
+    statement = parse_whole(piece)
+    _forms().note(statement)
+    return statement
+
+
+def parse_whole(piece: Piece) -> Statement:
+    """Parse one statement word by word, even if it has the form of an earlier one."""
     scan = ScannedText(piece.text)
     with locating(piece):
         try:
@@ -66,3 +78,8 @@ def _with_habit(error: StqshError, text: str) -> StqshError:
     if hint is not None and isinstance(error, StatementSyntaxError):
         error.hint, error.near = hint, None
     return error
+
+
+@cache
+def _forms() -> Forms:
+    return Forms(driver().keywords)

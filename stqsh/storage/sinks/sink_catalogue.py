@@ -21,7 +21,7 @@ _SINK = "SELECT id, name, spec FROM sinks WHERE dropped_seq IS NULL"
 
 def live_sinks(db: ControlDb) -> list[SinkRow]:
     """Return the sinks and alerts that are not dropped, in order of creation."""
-    return [_sink(row) for row in db.query(f"{_SINK} ORDER BY id")]
+    return db.remembered("sinks", lambda: [_sink(row) for row in db.query(f"{_SINK} ORDER BY id")])
 
 
 def written_sinks(db: ControlDb) -> list[SinkRow]:

@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 from support.cases import Case, Row, Spec, by_step
 from support.oracle.expressions import value
 from support.oracle.fold import Live, Oracle, since_when, world_of
-from support.oracle.geometry import Place
 from support.oracle.text import terms
 from support.oracle.whole import moments
 
 GroupKey = tuple[Any, ...]
+Member = dict[str, Any]
+"""What is added up of a member, by the text of the expression."""
 
 
 class GroupUpdate(NamedTuple):
@@ -49,7 +50,7 @@ class GroupOracle(Oracle):
         for command in commands:
             match command["op"]:
                 case "register":
-                    self.queries[command["query"]["id"]] = LiveGroups(since_when(command["query"], n), n)
+                    self.begin(command["query"], n)
                 case "pause" | "resume" if command["id"] in self.queries:
                     self.queries[command["id"]].paused = command["op"] == "pause"
                 case "alter" if command["id"] in self.queries:
@@ -70,6 +71,11 @@ class GroupOracle(Oracle):
                 out += self._changed(n, id_, query)
         return out
 
+    def begin(self, query: Spec, n: int) -> None:
+        """Take a query of a step in; of members it selects what is added up."""
+        spec = since_when(query, n) | {"select": _over_records(query["aggregates"])}
+        self.queries[query["id"]] = LiveGroups(spec, n)
+
     def _gone(self, n: int, id_: int, why: str) -> list[GroupUpdate]:
         if id_ not in self.queries:
             return []
@@ -78,7 +84,7 @@ class GroupOracle(Oracle):
         return [GroupUpdate(n, id_, "-", key, why, row) for key, row in query.rows.items()]
 
     def _changed(self, n: int, id_: int, query: LiveGroups) -> list[GroupUpdate]:
-        new, alive, passing = self.groups(query.spec, n, self._counted(n, id_, query))
+        new, alive, passing = self._grouped(query.spec, n, self._counted(n, id_, query))
         out = []
         for key, row in query.rows.items():
             if new.get(key) != row:
@@ -92,28 +98,39 @@ class GroupOracle(Oracle):
         query.rows = new
         return out
 
-    def _counted(self, n: int, id_: int, query: LiveGroups) -> set[Any]:
-        """The members that count: with DWELL, those that have stayed in, and not yet out, for so long."""
-        if not query.spec["options"].get("dwell_us"):
-            return self.answer(query.spec, n)
-        self._difference(n, id_, query)
-        return query.sent
+    def _counted(self, n: int, id_: int, query: LiveGroups) -> list[Member]:
+        """The members that count: with DWELL, those that have stayed in, and not yet out, for so long.
 
-    def groups(
-        self, query: Spec, n: int, members: Iterable[Any]
+        Where rows dwell, each has the values with which it last was in the answer.
+        """
+        if not query.spec["options"].get("dwell_us"):
+            return self._members(query.spec, n, self.answer(query.spec, n))
+        self._difference(n, id_, query)
+        if not query.is_held:
+            return self._members(query.spec, n, query.sent)
+        names = [name for name, _ in query.spec["select"]]
+        held = [row for row in query.held.values() if row.is_sent]
+        return [dict(zip(names, row.told[0], strict=True)) for row in held]
+
+    def _members(self, query: Spec, n: int, names: Iterable[Any]) -> list[Member]:
+        """The values of objects that are added up."""
+        shown = query | {"select": _over_records(query["aggregates"])}
+        listed = [name for name, _ in shown["select"]]
+        return [dict(zip(listed, self._selected(name, shown, n), strict=True)) for name in names]
+
+    def _grouped(
+        self, query: Spec, n: int, members: list[Member]
     ) -> tuple[dict[GroupKey, tuple[Any, ...]], set[GroupKey], set[GroupKey]]:
         """The answer after step n, the groups with members, and those that HAVING lets in."""
         spec, found = query["aggregates"], {}
         self._now = self.clock.at(n)
-        centre = self.centre(query["region"], n)
-        for name in members:
-            row = self.stored[name]
-            key = tuple(_plain(self._value(e, row, centre)) for e, _ in spec.get("groups", []))
-            found.setdefault(key, []).append(row)
+        for member in members:
+            key = tuple(_plain(member[repr(e)]) for e, _ in spec.get("groups", []))
+            found.setdefault(key, []).append(member)
         alive = set(found)
         if not spec.get("groups"):
             found.setdefault((), [])
-        shown = {key: self._shown(spec, key, rows, centre) for key, rows in found.items()}
+        shown = {key: _shown(spec, key, members) for key, members in found.items()}
         having = spec.get("having")
         passing = {k for k, row in shown.items() if having is None or self._value(having, row) is True}
         order = sorted(passing, key=cmp_to_key(lambda a, b: self._compare(spec, shown, a, b)))
@@ -121,18 +138,8 @@ class GroupOracle(Oracle):
         rows = {key: tuple(_plain(self._value(e, shown[key])) for _, e, _ in spec["select"]) for key in first}
         return rows, alive, passing
 
-    def _value(self, e: Any, row: Row, centre: Place | None = None) -> Any:
-        return value(e, row, self._now, self.world, centre)
-
-    def _shown(self, spec: Spec, key: GroupKey, rows: list[Row], centre: Place | None) -> Row:
-        shown = {f"g{i}": one for i, one in enumerate(key)}
-        for j, measure in enumerate(spec.get("measures", [])):
-            function, argument, _, k = measure
-            values: list[Any] = [1] * len(rows)
-            if argument is not None:
-                values = [self._value(argument, row, centre) for row in rows]
-            shown[f"m{j}"] = measured(function, [_plain(v) for v in values], k)
-        return shown
+    def _value(self, e: Any, row: Row) -> Any:
+        return value(e, row, self._now, self.world)
 
     def _compare(self, spec: Spec, shown: dict[GroupKey, Row], a: GroupKey, b: GroupKey) -> int:
         for e, falls in spec.get("order", []):
@@ -142,6 +149,23 @@ class GroupOracle(Oracle):
                     return 1 if one is None else -1
                 return (1 if one > other else -1) * (-1 if falls else 1)
         return -1 if key_rank(a) < key_rank(b) else 1
+
+
+def _over_records(spec: Spec) -> list[list[Any]]:
+    """What is added up, or grouped by, of each record: a name and an expression each."""
+    values = [e for e, _ in spec.get("groups", [])]
+    values += [argument for _, argument, _, _ in spec.get("measures", []) if argument is not None]
+    return [[repr(e), e] for e in values]
+
+
+def _shown(spec: Spec, key: GroupKey, members: list[Member]) -> Row:
+    """The columns of a group."""
+    shown = {f"g{i}": one for i, one in enumerate(key)}
+    for j, measure in enumerate(spec.get("measures", [])):
+        function, argument, _, k = measure
+        values = [1 if argument is None else _plain(member[repr(argument)]) for member in members]
+        shown[f"m{j}"] = measured(function, values, k)
+    return shown
 
 
 def _plain(v: Any) -> Any:

@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 
@@ -19,6 +19,7 @@ from support.cases import Case, Command, Row, Spec, by_step
 from support.oracle.caches import FULL, Caches, Memory, Past, least
 from support.oracle.fold import Live, Oracle, Update, in_log_order, world_of
 from support.oracle.geometry import Place, distance
+from support.oracle.groups import GroupOracle, LiveGroups, group_order
 
 
 @dataclass
@@ -44,10 +45,10 @@ class Significant(Oracle):
     fresh: set[Any] = field(default_factory=set)
     lost: dict[Any, str] = field(default_factory=dict)
 
-    @staticmethod
-    def of(case: Case) -> Significant:
+    @classmethod
+    def of(cls, case: Case) -> Self:
         """The state before a case's first step."""
-        return Significant(case.spec, case.clock, world_of(case))
+        return cls(case.spec, case.clock, world_of(case))
 
     def step(self, n: int, commands: list[Command], records: list[Row]) -> list[Update]:
         """Take a step's commands, then its records, then decide what stays; what must be told."""
@@ -66,13 +67,16 @@ class Significant(Oracle):
             elif query.paused:
                 query.pause()
             else:
-                out += self._difference(n, query_id, query)
-                out += self._changes(n, query_id, query)
+                out += self._told(n, query_id, query)
         for name in self.lost:
             del self.stored[name]
         neighbours = [(id_, q) for id_, q in self.active(n).items() if q.spec["region"]["type"] == "nearest"]
         self.past = {id_: self._reached(live.spec, n) for id_, live in neighbours}
-        return in_log_order(out)
+        return self._in_order(out)
+
+    @staticmethod
+    def _in_order(updates: list[Update]) -> list[Update]:
+        return in_log_order(updates)
 
     # --- what is kept ---
 
@@ -245,6 +249,27 @@ class Significant(Oracle):
         known = self.focals.get(name)
         if name in self.followed.values() and (known is None or row[time] >= known[time]):
             self.focals[name] = row
+
+
+class SignificantGroups(Significant, GroupOracle):
+    """The same of aggregate queries."""
+
+    def _told(self, n: int, query_id: int, query: Live) -> list[Any]:
+        assert isinstance(query, LiveGroups)
+        return self._changed(n, query_id, query)
+
+    def _leave(self, n: int, query_id: int, why: str, before: Significant) -> list[Any]:
+        return self._gone(n, query_id, why)
+
+    def _command(self, n: int, command: Command, before: dict[Any, Row]) -> list[Any]:
+        if command["op"] != "register":
+            return super()._command(n, command, before)
+        self.begin(command["query"], n)
+        return []
+
+    @staticmethod
+    def _in_order(updates: list[Any]) -> list[Any]:
+        return group_order(updates)
 
 
 class Tally(NamedTuple):

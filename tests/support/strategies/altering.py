@@ -42,8 +42,7 @@ def altered_cases(
 def can_alter(query: Spec) -> bool:
     """Whether a query has a region, and what it selects of members that stay does not follow from it."""
     changing = query["options"].get("changes") and _asks_distance(query)
-    dwells = query["options"].get("dwell_us") and query["kind"] != "range"
-    return query["region"]["type"] != "all" and not changing and not dwells
+    return query["region"]["type"] != "all" and not changing
 
 
 def _asks_distance(query: Spec) -> bool:

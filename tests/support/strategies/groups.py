@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from support.cases import Case, Command, Spec
 from support.oracle.expressions import parts_of
+from support.oracle.whole import nows
 from support.strategies.functions import function, literal
 
 ALL = {"type": "all"}
@@ -87,6 +88,27 @@ def _aggregated(query: Spec, form: Spec) -> Spec:
         "options": options,
         "aggregates": form,
     }
+
+
+def dwelling(query: Spec, dwell_us: int) -> Spec:
+    """The aggregates with DWELL, as the binder has them: those of a query for rows, where rows dwell."""
+    form, is_nearest = query["aggregates"], query["region"]["type"] == "nearest"
+    query = query | {"options": query["options"] | {"dwell_us": dwell_us}}
+    read = [e for e, _ in form["groups"]] + [one[1] for one in form["measures"] if one[1] is not None]
+    timed, far = [e for e in read if nows(e)], parts_of(read, "distance") and not is_nearest
+    sync = {name: form.get(name) for name in ("sync_us", "window_us")}
+    strays = far and query["region"]["type"] == "moving_circle"
+    refreshed = sync["sync_us"] is not None
+    if is_nearest:
+        kind = "refreshed_nearest_first" if refreshed or timed else "nearest_first"
+    elif refreshed or form.get("each_step") or strays:
+        kind = "refreshed_first" if refreshed else "first"
+    else:
+        return query | {"kind": "dwelling_aggregate"}
+    each_step = bool(timed or far)
+    order = [[["distance"], False, False]] if is_nearest else []
+    first = {"order": order, "limit": 2**31 - 1, "each_step": each_step, "timed": timed}
+    return query | {"kind": kind, "first": first | sync}
 
 
 @st.composite

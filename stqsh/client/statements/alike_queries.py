@@ -1,0 +1,114 @@
+"""Bind REGISTER statements that are alike but for the numbers of their region: the first for all of them.
+
+The form of such statements is bound like the template of REGISTER QUERIES, with a hole for each number. That
+is valid for as long as what the session defines stays the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from stqsh.client.statements.context import StatementContext
+from stqsh.errors import StqshError
+from stqsh.lang.ast.statements import RegisterQuery
+from stqsh.lang.binder.bare_words import has_bare_words
+from stqsh.lang.binder.bind import bind
+from stqsh.lang.binder.parameters import Content
+from stqsh.lang.binder.regions import ANTIMERIDIAN, POLE
+from stqsh.lang.printer.values import number
+from stqsh.lang.syntax.forms import Alike, Form, alike_of
+from stqsh.lang.syntax.parse import parse
+from stqsh.spec.query import QuerySpec
+from stqsh.storage.control_log import to_text
+
+_FITS: dict[Content, Callable[[float], bool]] = {
+    "number": math.isfinite,
+    "longitude": lambda value: abs(value) <= ANTIMERIDIAN,
+    "latitude": lambda value: abs(value) <= POLE,
+    "length": lambda value: value > 0,
+}
+"""Which numbers a hole takes; any other number is left to the binder."""
+_FEW = 10
+"""Statements of a form that are bound one by one."""
+_SIDES = (("x1", "x2"), ("y1", "y2"))
+
+
+@dataclass(frozen=True)
+class _BoundForm:
+    """A form that is bound.
+
+    Attributes:
+        spec: the spec of its queries, with holes.
+        holes: for each of a statement's numbers, the field of the region that it sets, and what fits there.
+        words: the text of the SELECT around the numbers.
+        printed: the numbers of a statement that follow the words, and whether each is a coordinate.
+    """
+
+    spec: QuerySpec
+    holes: tuple[tuple[str, Content], ...]
+    words: tuple[str, ...]
+    printed: tuple[tuple[int, bool], ...]
+
+    def filled(self, name: str, numbers: tuple[int | float, ...]) -> QuerySpec | None:
+        """Return the spec of the query with these numbers; None if the binder has to look at them."""
+        values: dict[str, float] = {}
+        for (field, content), value in zip(self.holes, numbers, strict=True):
+            if not _FITS[content](value):
+                return None
+            values[field] = float(value)
+        for low, high in _SIDES:
+            if low in values and values[high] < values[low]:
+                values[low], values[high] = values[high], values[low]
+        text = self.words[0]
+        for (place, is_coordinate), after in zip(self.printed, self.words[1:], strict=True):
+            value = numbers[place]
+            text += (number(float(value)) if is_coordinate else repr(value)) + after
+        return replace(self.spec, region=replace(self.spec.region, **values), text=text, name=name)
+
+
+def bound_alike(context: StatementContext, statement: RegisterQuery) -> QuerySpec | None:
+    """Return the spec of a statement whose form is bound, without its id; None if it must be bound itself."""
+    alike = alike_of(statement)
+    if alike is None or alike.form.count < _FEW:
+        return None
+    bound = context.connection.db.remembered(alike.form, lambda: _bound(context, statement, alike))
+    if bound is None or context.knows(statement.name.text):  # then the binder says what the name is
+        return None
+    return bound.filled(statement.name.text, alike.numbers)
+
+
+def _bound(context: StatementContext, statement: RegisterQuery, alike: Alike) -> _BoundForm | None:
+    """Bind a form; return None if its queries differ by more than the numbers of their region."""
+    try:
+        bound = _with_holes(context, alike.form)
+        whole = bind(statement, context.view).spec
+    except StqshError:  # the binder says why when it gets the statement itself
+        return None
+    filled = None if bound is None else bound.filled(statement.name.text, alike.numbers)
+    return bound if filled is not None and to_text(filled) == to_text(whole) else None
+
+
+def _with_holes(context: StatementContext, form: Form) -> _BoundForm | None:
+    from stqsh.storage.queries.query_templates import QueryTemplate  # pyarrow: only when needed
+
+    text = form.with_parameters()
+    if has_bare_words(text):
+        return None
+    [statement] = parse(text)
+    columns = [f"c{number}" for number in range(len(form.parts) - 1)]
+    spec = bind(statement, context.view, inferred=[[column, "DOUBLE"] for column in columns]).spec
+    template = QueryTemplate.of(spec, spec.text, "")
+    holes = {hole.column: (path, hole.content) for path, hole in template.holes if path[0] == "region"}
+    if len(template.holes) != len(columns) or holes.keys() != set(columns):
+        return None
+    coordinates = template.coordinates
+    return _BoundForm(
+        spec,
+        tuple((str(path[-1]), content) for path, content in map(holes.__getitem__, columns)),
+        template.words,
+        tuple((columns.index(column), column in coordinates) for column in template.parameters),
+    )
