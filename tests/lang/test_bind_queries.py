@@ -595,6 +595,14 @@ def test_members_of_aggregates_dwell(
     )
 
 
+def test_counts_of_members_that_dwell_are_exact(taxis: Catalogue) -> None:
+    select = "SELECT TOPK(status, 3) FROM taxis SYNC 10 s"
+    approximate = bound(f"REGISTER QUERY q WITH (error => 0.1) AS {select}", taxis).spec
+    assert approximate["aggregates"]["error"] == 0.1
+    exact = bound(f"REGISTER QUERY q WITH (error => 0.1, dwell => 5 s) AS {select}", taxis).spec
+    assert exact["aggregates"]["error"] == 0
+
+
 @pytest.mark.parametrize("rest", ["", " NEAREST 3 TO (1, 2)"])
 def test_members_of_what_now_changes_dwell(rest: str, taxis: Catalogue) -> None:
     select = f"SELECT ts > NOW - 5 s AS fresh, COUNT(*) FROM taxis{rest} GROUP BY fresh"
