@@ -22,7 +22,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from stqsh.broker.maven import bring, java
+from stqsh.engine.spark.maven import bring, java
 from stqsh.errors import StqshError
 
 VERSION = "4.1.1"

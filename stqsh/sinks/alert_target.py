@@ -252,7 +252,7 @@ def row_in_words(update: Updates) -> str:
     keys = _key_values(update)
     if (form := query.spec.aggregates) is not None:
         shown = [column.value for column in form.select]
-        if all(group_column(number) in shown for number in range(len(form.groups))):
+        if form.distinct or all(group_column(number) in shown for number in range(len(form.groups))):
             keys = []
     else:
         key = ColumnExpr(update.stream.spec.key)

@@ -80,6 +80,8 @@ class AggregateSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         each_step: whether groups may change although no member does, because their expressions read NOW or
             the distance from a moving object: without SYNC they are recomputed in each step.
         error: the maximum overcount of TOPK, as a share of a group's records; 0 for exact counts.
+        distinct: whether groups that show equal values are one row of the answer; ORDER BY then reads only
+            what is shown.
     """
 
     over: Literal["range", "nearest"] = "range"
@@ -93,6 +95,14 @@ class AggregateSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     window_us: int | None = None
     each_step: bool = False
     error: float = 0.0
+    distinct: bool = False
+
+    @property
+    def key_types(self) -> tuple[str, ...]:
+        """The types of the values that identify a row: its groups, or with `distinct` all it shows."""
+        if not self.distinct:
+            return tuple(group.type for group in self.groups)
+        return tuple("STRING" if one.type == "TOPK" else one.type for one in self.select)
 
     @property
     def over_records(self) -> list[Expr | None]:

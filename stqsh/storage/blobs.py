@@ -267,6 +267,39 @@ def home_blobs(folder: Path, within: str = "") -> Blobs:
     return Blobs(uri, at_home=True, within=within)
 
 
+@dataclass(frozen=True, slots=True)
+class S3Access:
+    """The way to a server of S3.
+
+    Attributes:
+        endpoint: the server's address, perhaps with a scheme; None for Amazon's.
+        scheme: the scheme of an address without one.
+        region: the region; None if nobody names it.
+    """
+
+    endpoint: str | None
+    scheme: str
+    region: str | None
+
+    @property
+    def url(self) -> str:
+        """The server's URL; "" for Amazon's."""
+        if not self.endpoint or "://" in self.endpoint:
+            return self.endpoint or ""
+        return f"{self.scheme}://{self.endpoint}"
+
+
+def s3_access(uri: str) -> S3Access:
+    """Return the way to the server of an `s3` URI, from its options and the environment."""
+    options = {name: values[-1] for name, values in parse_qs(urlsplit(uri).query).items()}
+    environ = os.environ.get
+    endpoint = (
+        options.get("endpoint_override") or environ("AWS_ENDPOINT_URL_S3") or environ("AWS_ENDPOINT_URL")
+    )
+    region = options.get("region") or environ("AWS_REGION") or environ("AWS_DEFAULT_REGION")
+    return S3Access(endpoint, options.get("scheme", "https"), region)
+
+
 def checkpoint_blobs(home: Path) -> Blobs:
     """Return the blobs of the Spark checkpoint that a home uses."""
     try:
@@ -343,28 +376,26 @@ def _open_store(uri: str, process: int) -> tuple[FileSystem, str]:
     from pyarrow import fs
 
     parts = urlsplit(uri)
-    options = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     path = unquote(parts.path).rstrip("/")
     if parts.scheme == "s3":
-        return _open_s3(parts.netloc, options), f"{parts.netloc}{path}"
+        return _open_s3(uri), f"{parts.netloc}{path}"
     if parts.scheme == "hdfs":
         return _open_hdfs(parts), path
     return fs.FileSystem.from_uri(uri)
 
 
-def _open_s3(bucket: str, options: dict[str, str]) -> FileSystem:
+def _open_s3(uri: str) -> FileSystem:
     from pyarrow import fs
 
-    endpoint = options.get("endpoint_override") or os.environ.get("AWS_ENDPOINT_URL_S3")
-    endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL")
-    region = options.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    if region is None and not endpoint:
-        region = fs.resolve_s3_region(bucket)
-    known: dict[str, Any] = {"scheme": options["scheme"]} if "scheme" in options else {}
+    access = s3_access(uri)
+    region = access.region
+    known: dict[str, Any] = {"scheme": access.scheme}
     known["allow_delayed_open"] = True  # a blob of some MB is one request
+    if region is None and not access.endpoint:
+        region = fs.resolve_s3_region(urlsplit(uri).netloc)
     return fs.S3FileSystem(
         region=region,
-        endpoint_override=endpoint,
+        endpoint_override=access.endpoint,
         connect_timeout=_CONNECT_S,
         request_timeout=_REQUEST_S,
         retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=1),  # `Blobs` does the retries

@@ -8,7 +8,7 @@ import pytest
 
 from stqsh.bench.peers import kafka_spark
 from stqsh.bench.suite.kafka import KafkaOptions, measure
-from stqsh.broker.maven import LibraryMissingError
+from stqsh.engine.spark.maven import LibraryMissingError
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from support.hosts import missing, scratch_folder
 
-from stqsh.broker.maven import LibraryMissingError
 from stqsh.cli.pack import pack
+from stqsh.engine.spark.maven import LibraryMissingError
 
 _LEAST_MEMORY = 6 << 30
 """A master, two workers with an executor each, a driver, and a store, in bytes."""

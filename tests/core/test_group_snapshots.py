@@ -190,6 +190,24 @@ CASES = {
             key=lambda key: (key[1] is None, -(key[1] or 0)),
         ),
     ),
+    "distinct counts": (
+        "DISTINCT COUNT(*) AS c FROM taxis GROUP BY status, n ORDER BY c DESC",
+        lambda rows: sorted(
+            {(len(some),) for _, some in grouped(rows, lambda r: (r["status"], r["n"]))}, reverse=True
+        ),
+    ),
+    "distinct values of more groups, with a condition": (
+        "DISTINCT n % 2 AS odd, COUNT(*) > 1 AS some FROM taxis GROUP BY n, status HAVING COUNT(*) < 4"
+        " ORDER BY odd DESC, some LIMIT 2",
+        lambda rows: sorted(
+            {
+                (remainder(n), len(some) > 1)
+                for (n, _), some in grouped(rows, lambda r: (r["n"], r["status"]))
+                if len(some) < 4
+            },
+            key=lambda row: (row[0] is None, -(row[0] or 0), row[1]),
+        )[:2],
+    ),
     "distinct rows of one group": (
         "DISTINCT COUNT(*) + 0 AS c FROM taxis",
         lambda rows: [(len(rows),)],

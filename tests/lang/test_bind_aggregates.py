@@ -242,3 +242,27 @@ def test_distinct_groups_by_the_whole_select_list(taxis: Catalogue) -> None:
 def test_a_distinct_query_orders_by_what_it_shows(taxis: Catalogue) -> None:
     with pytest.raises(BindError, match="speed is neither grouped nor within an aggregate"):
         bound("SELECT DISTINCT status FROM taxis ORDER BY speed", taxis)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "status, COUNT(*) AS c FROM taxis GROUP BY status, n",
+        "status FROM taxis GROUP BY status, n HAVING n > 3",
+        "COALESCE(n, 0) AS c FROM taxis GROUP BY n, status",
+        "COUNT(*) + 1 AS c FROM taxis GROUP BY status ORDER BY c DESC, 1 LIMIT 2",
+    ],
+)
+def test_a_distinct_query_that_computes_values_of_hidden_groups_counts_equal_rows_once(
+    query: str, taxis: Catalogue
+) -> None:
+    found, all_rows = aggregates(f"DISTINCT {query}", taxis), aggregates(query, taxis)
+    assert found == all_rows | {"distinct": True}
+
+
+def test_such_a_query_is_ordered_by_what_it_shows(taxis: Catalogue) -> None:
+    with pytest.raises(BindError) as caught:
+        bound("SELECT DISTINCT status, COUNT(*) FROM taxis GROUP BY status, n ORDER BY 1, MAX(n)", taxis)
+    assert caught.value.message == "SELECT DISTINCT is ordered by what it shows, and MAX(n) is not shown"
+    order = aggregates("DISTINCT status, COUNT(*) AS c FROM taxis GROUP BY status, n ORDER BY c + 1", taxis)
+    assert order["distinct"] and len(order["order"]) == 1

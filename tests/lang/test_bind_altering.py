@@ -72,6 +72,23 @@ def test_only_the_region_changes(text: str, region: object, select: str, catalog
 
 
 @pytest.mark.parametrize(
+    "select",
+    [
+        "SELECT COUNT(*) FROM taxis INSIDE RECT(1, 2, 3, 4)",
+        "SELECT COUNT(*) FROM taxis INSIDE RECT(1, 2, 3, 4) SYNC 10 s",
+        "SELECT oid FROM taxis INSIDE RECT(1, 2, 3, 4) ORDER BY oid LIMIT 3",
+    ],
+)
+def test_what_dwells_gets_another_region(select: str, taxis: Catalogue) -> None:
+    [statement] = parse(f"REGISTER QUERY q WITH (dwell => 5 s) AS {select}")
+    before = replace(bind(statement, taxis).spec, id=100)
+    catalogue = with_fields(taxis, queries={"q": before})
+    text = select.replace("RECT(1, 2, 3, 4)", "RECT(0, 0, 9, 9)")
+    after = altered("ALTER QUERY q INSIDE RECT(0, 0, 9, 9)", catalogue)
+    assert after == replace(before, region=RectangleSpec(0, 0, 9, 9), text=text)
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("ALTER QUERY everywhere INSIDE CIRCLE(1, 2, 5)", "query everywhere has no region"),

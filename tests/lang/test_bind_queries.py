@@ -522,18 +522,6 @@ def test_tail_knows_no_distance_that_is_not_selected(taxis: Catalogue) -> None:
     [
         ("SELECT * FROM taxis M, robots R", "joins of streams with each other"),
         ("SELECT loc INSIDE CIRCLE(5) AROUND '7' AS near FROM taxis", "a moving region outside of WHERE"),
-        (
-            "SELECT DISTINCT status, COUNT(*) AS c FROM taxis GROUP BY status, n",
-            "SELECT DISTINCT of values of more groups than it shows",
-        ),
-        (
-            "SELECT DISTINCT status FROM taxis GROUP BY status, n HAVING n > 3",
-            "SELECT DISTINCT of values of more groups than it shows",
-        ),
-        (
-            "SELECT DISTINCT COALESCE(n, 0) AS c FROM taxis GROUP BY n, status",
-            "SELECT DISTINCT of values of more groups than it shows",
-        ),
     ],
 )  # fmt: skip
 def test_queries_to_come(query: str, what: str, taxis: Catalogue) -> None:
@@ -605,6 +593,14 @@ def test_members_of_aggregates_dwell(
         kind,
         None if first is None else {"order": order, "limit": 2**31 - 1} | first,
     )
+
+
+def test_counts_of_members_that_dwell_are_exact(taxis: Catalogue) -> None:
+    select = "SELECT TOPK(status, 3) FROM taxis SYNC 10 s"
+    approximate = bound(f"REGISTER QUERY q WITH (error => 0.1) AS {select}", taxis).spec
+    assert approximate["aggregates"]["error"] == 0.1
+    exact = bound(f"REGISTER QUERY q WITH (error => 0.1, dwell => 5 s) AS {select}", taxis).spec
+    assert exact["aggregates"]["error"] == 0
 
 
 @pytest.mark.parametrize("rest", ["", " NEAREST 3 TO (1, 2)"])

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from support import memory, oracle
 from support.budget import share
 from support.cases import Case
+from support.examples import at, case, rect
 from support.group_updates import updates
 from support.oracle.groups import run_groups
 from support.oracle.refreshes import run_refreshes
@@ -17,6 +18,7 @@ from support.strategies.dwelling import dwelling_aggregates, dwelling_cases
 from support.strategies.groups import group_cases
 from support.strategies.refreshes import refreshed_cases
 from support.strategies.top_n import top_n_cases
+from support.worked_kinds import dwelling
 
 FEATURES = {
     "rectangles": frozenset[str](),
@@ -103,3 +105,16 @@ def test_updates_of_refreshed_groups_are_the_oracles(
 ) -> None:
     case = data.draw(altered_cases(refreshed_cases(FEATURES[name]), FEATURES[name]))
     assert updates(case, count, cut(case, size), again) == run_refreshes(case)
+
+
+def test_a_row_that_dwells_changes_in_the_step_in_which_its_region_does() -> None:
+    command = dwelling(2, rect(0, 0, 1, 1), 1)
+    command["query"]["options"]["changes"] = True
+    command["query"]["select"] = [["x", ["col", "x"]]]
+    other = {"op": "alter", "id": 2, "region": rect(0, 0, 2, 1), "areas": []}
+    records = [(1, at("a", 0, 0, 0)), (5, at("a", 1, 0, 4)), (8, at("a", 2, 0, 7))]
+    altered = case(10, [(1, command), (5, other)], records)
+    told = memory.run(altered, 2, cut(altered, None)).updates
+    changed = ["-", "+"]
+    assert [(u.step, u.op) for u in told] == [(2, "+"), *((step, op) for step in (5, 8) for op in changed)]
+    assert told == oracle.run(altered)

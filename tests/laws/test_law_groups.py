@@ -20,3 +20,13 @@ def test_updates_of_groups_are_the_oracles(
 ) -> None:
     case = data.draw(group_cases(cases(features)))
     assert updates(case, count, cut(case, size), again) == run_groups(case)
+
+
+@share(6)
+@pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
+@given(st.data(), cuts, slots, restarts)
+def test_groups_that_show_equal_values_are_one_row_of_a_distinct_query(
+    features: frozenset[str], data: st.DataObject, size: int | None, count: int, again: set[int]
+) -> None:
+    case = data.draw(group_cases(cases(features), distinct=True))
+    assert updates(case, count, cut(case, size), again) == run_groups(case)

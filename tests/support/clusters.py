@@ -17,44 +17,26 @@ import pyspark
 import yaml
 
 from stqsh.broker.kafka import bring_jars
-from stqsh.broker.maven import bring, java
+from stqsh.engine.spark.maven import bring, java
+from stqsh.engine.spark.object_store import HADOOP
 from support.hosts import ROOT, Host, Hosts, until
 from support.s3 import BUCKET, CREDENTIALS
 
-HADOOP, AWS_SDK = "3.5.0", "2.35.4"
 _SPARK = Path(pyspark.__file__).parent
 _DEPLOY = "org.apache.spark.deploy"
 _NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 _DATANODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
-_ASKED = ("-XX:TieredStopAtLevel=1", "-Xmx256m")
+_EXECUTOR = "--executor-i[d]"
+"""The pattern of an executor's command line, which does not match a search for it."""
+_QUICK_JAVA = "-XX:TieredStopAtLevel=1"
+"""Java compiles for a short life: in most tests an executor has only some dozens of batches."""
+_ASKED = (_QUICK_JAVA, "-Xmx256m")
 """For Java processes of which a test asks little."""
 
 
 def hdfs_jars() -> Path:
     """The jars of HDFS (106 MB), brought once; raises LibraryMissingError."""
     return bring(f"hdfs-{HADOOP}", "org.apache.hadoop", "hadoop-client-minicluster", HADOOP)
-
-
-def s3_jars() -> list[Path]:
-    """The jars by which Spark reads S3 (16 MB), brought once; raises LibraryMissingError.
-
-    Hadoop's module asks for a bundle of 600 MB, of which it needs these parts.
-    """
-    parts = [("software.amazon.awssdk", name, AWS_SDK) for name in ("s3", "s3-transfer-manager", "sts")]
-    folders = [bring(f"aws-{name}-{version}", group, name, version) for group, name, version in parts]
-    folders.append(bring(f"hadoop-aws-{HADOOP}", "org.apache.hadoop", "hadoop-aws", HADOOP, alone=True))
-    named = {jar.name: jar for folder in folders for jar in sorted(folder.glob("*.jar"))}
-    return [jar for name, jar in named.items() if not name.startswith(("netty-", "slf4j-"))]
-
-
-def s3_settings(made: Cluster) -> dict[str, str | int]:
-    """The settings by which Spark reaches the server of S3."""
-    return {
-        "spark.jars": ",".join(map(str, s3_jars())),
-        "spark.hadoop.fs.s3a.endpoint": f"http://{made.services.address}:5000",
-        "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
-        "spark.hadoop.fs.s3a.path.style.access": "true",
-    }
 
 
 @dataclass
@@ -103,12 +85,21 @@ class Cluster:
             "SPARK_LOCAL_IP": host.address,
             "SPARK_LOCAL_DIRS": "/tmp/local",
             "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": _QUICK_JAVA,
             **self.environ,
         }
         main = f"{_DEPLOY}.worker.Worker"
         command = ["/srv/spark/bin/spark-class", main, *words, "--work-dir", "/tmp/work", self.master]
         self.processes[name] = host.start(command, log, environ)
         until("Successfully registered with master", log)
+
+    def kill_executor(self, worker: str) -> None:
+        """Kill the Java process of the executor on a host, which has one."""
+        host = self.workers[worker]
+        files = host.run("sh", "-c", f"grep -l -e '{_EXECUTOR}' /proc/[0-9]*/cmdline 2>/dev/null || true")
+        pids = [file.split("/")[2] for file in files.splitlines()]
+        assert pids, f"no executor on {worker}"
+        host.run("kill", "-KILL", *pids)
 
     def lose_worker(self, name: str) -> None:
         """Lose a host with its disk and its memory."""
@@ -121,6 +112,7 @@ class Cluster:
             "spark.master": self.master,
             "spark.executor.memory": "700m",
             "spark.executor.cores": 1,
+            "spark.executor.extraJavaOptions": _QUICK_JAVA,
             "engine.slots": 2,
             "engine.memory": "1g",
             "session.home_root": str(self.folder / "homes"),
@@ -196,6 +188,7 @@ def _start_master(made: Cluster) -> None:
         "SPARK_HOME": str(_SPARK),
         "SPARK_LOCAL_IP": address,
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": _QUICK_JAVA,
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false -Dspark.worker.timeout=20",
         **made.environ,
     }

@@ -38,11 +38,18 @@ def read_groups(engine: MemoryEngine, case: Case) -> list[GroupUpdate]:
     return group_order(found)
 
 
+def key_types(form: dict[str, Any]) -> list[str]:
+    """The types of the values that identify the rows of an aggregate query."""
+    if form.get("distinct"):
+        return ["STRING" if kind == "TOPK" else kind for _, _, kind in form["select"]]
+    return [kind for _, kind in form["groups"]]
+
+
 def _update(row: dict[str, Any], forms: dict[int, Any], named: dict[int, int]) -> GroupUpdate:
     query = named[row["query"]]
     form = forms[query]
     keys: Any = pa.array([row["key"]], pa.binary())
-    columns = decode_keys(keys, [kind for _, kind in form["groups"]])
+    columns = decode_keys(keys, key_types(form))
     key = tuple(_value(column[0]) for column in columns)
     shown = tuple(_listed(row[f"c.s{i}:{kind}"]) for i, (_, _, kind) in enumerate(form["select"]))
     op, why = ("+", "") if row["op"] > 0 else ("-", WHY[row["why"]])

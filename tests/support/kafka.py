@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from stqsh.broker.kafka import KafkaBroker, bring_jars, running_broker
-from stqsh.broker.maven import LibraryMissingError
+from stqsh.engine.spark.maven import LibraryMissingError
 from stqsh.storage.home import SessionHome
 
 Message = tuple[bytes | None, bytes | None]

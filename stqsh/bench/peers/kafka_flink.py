@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from stqsh.bench.peers.flink import run_job
 from stqsh.bench.peers.kafka_spark import KafkaPeerOutcome
 from stqsh.bench.peers.peer import PeerFailedError, write_csv
-from stqsh.broker.maven import bring
+from stqsh.engine.spark.maven import bring
 
 VERSION = "4.0.1-2.0"
 _EVERY = 2_000

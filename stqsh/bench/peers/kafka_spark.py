@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from stqsh.bench.peers.peer import PeerFailedError, last_words
-from stqsh.broker.maven import bring
 from stqsh.engine.spark.java import find_java
+from stqsh.engine.spark.maven import bring
 
 VERSION = "4.2.0"
 _BATCHES = 5

@@ -103,7 +103,7 @@ class GroupAnswers:
 
 def shaded_area(aggregates: AggregateSpec | None) -> int | None:
     """Return the id of the set of regions if a query is grouped by that set alone; None for other groups."""
-    if aggregates is None or len(aggregates.groups) != 1:
+    if aggregates is None or aggregates.distinct or len(aggregates.groups) != 1:
         return None
     [group] = aggregates.groups
     return group.value.area if isinstance(group.value, RegionOfExpr) else None

@@ -16,9 +16,9 @@ def is_group_key(column: pa.ChunkedArray[Any] | pa.Array[Any]) -> bool:
 
 
 def group_types(query: QueryRow) -> tuple[str, ...]:
-    """Return the types of the values of a query's GROUP BY."""
+    """Return the types of the values that identify the rows of an aggregate query."""
     form = query.spec.aggregates
-    return () if form is None else tuple(group.type for group in form.groups)
+    return () if form is None else form.key_types
 
 
 def group_values(keys: pa.BinaryArray, types: tuple[str, ...]) -> list[pa.Array[Any]]:

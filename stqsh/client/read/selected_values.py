@@ -40,7 +40,9 @@ def region_in(spec: BoundQuery) -> tuple[int, int] | None:
 
 def region_group(spec: BoundQuery) -> tuple[int, int] | None:
     """Return the position of the first `REGION(zones)` in GROUP BY and the set's id; None without one."""
-    groups = () if spec.aggregates is None else spec.aggregates.groups
+    if spec.aggregates is None or spec.aggregates.distinct:  # then keys are what is shown
+        return None
+    groups = spec.aggregates.groups
     found = (
         (place, group.value.area)
         for place, group in enumerate(groups)

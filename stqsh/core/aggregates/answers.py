@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
 from stqsh.arrays import Array
-from stqsh.core.aggregates.keys import canonical, decode_keys, whole
+from stqsh.core.aggregates.keys import canonical, decode_keys, encode_keys, whole
 from stqsh.core.aggregates.limbs import doubles_of, wholes_of
 from stqsh.core.aggregates.states import COUNTED, SUMMED, States, leader
 from stqsh.core.aggregates.summaries import estimated
@@ -74,7 +75,8 @@ def show_groups(spec: AggregateSpec, states: States, now_us: pa.Array[Any] | int
     """Return the rows of groups.
 
     The columns are those of `group_values`, the select list s0 …, ORDER BY o0 …, and `passes`, whether HAVING
-    is TRUE. The caller must leave out groups without members.
+    is TRUE. The caller must leave out groups without members. With `distinct`, the key is that of what a row
+    shows, so that equal rows have equal keys.
 
     Args:
         spec: What the query computes.
@@ -85,12 +87,17 @@ def show_groups(spec: AggregateSpec, states: States, now_us: pa.Array[Any] | int
 
 
 def first_groups(spec: AggregateSpec, shown: pa.Table) -> Array:
-    """Return the positions of the rows that pass, ordered by ORDER BY, then key, up to LIMIT."""
+    """Return the positions of the rows that pass, ordered by ORDER BY, then key, up to LIMIT.
+
+    With `distinct`, equal rows are adjacent, and only the first of them counts.
+    """
     at = np.flatnonzero(shown[PASSES].to_numpy())
     passing: Any = pa.array(at)
     table = shown.select([KEY, *(f"o{i}" for i in range(len(spec.order)))]).take(passing)
     order = group_order(spec, table, [])
     first: Array = at[order.to_numpy()]
+    if spec.distinct:
+        first = first[are_new(table[KEY].take(order))]
     return first if spec.limit is None else first[: spec.limit]
 
 
@@ -103,6 +110,15 @@ def group_order(spec: AggregateSpec, table: pa.Table, before: list[str]) -> Any:
             keys.append((f"null{i}", "ascending"))
         keys.append((f"o{i}", "descending" if one.is_descending else "ascending"))
     return pc.sort_indices(table, sort_keys=[*keys, (KEY, "ascending")])
+
+
+def are_new(keys: Any) -> Array:
+    """Return which keys, (n,), differ from the one before."""
+    new = np.ones(len(keys), np.bool_)
+    if len(keys):
+        column = plain(keys)
+        new[1:] = pc.not_equal(column.slice(1), column.slice(0, len(keys) - 1)).to_numpy(zero_copy_only=False)
+    return new
 
 
 def plain(column: Any) -> Column:
@@ -126,7 +142,19 @@ def _with_outputs(spec: AggregateSpec, table: pa.Table, now_us: pa.Array[Any] | 
     passes: Any = pa.array(np.ones(table.num_rows, np.bool_))
     if spec.having is not None:
         passes = evaluate(spec.having, columns, now_us).fill_null(False)
+    if spec.distinct:
+        keys = encode_keys([_as_key(table[f"s{i}"]) for i in range(len(spec.select))])
+        table = table.set_column(table.column_names.index(KEY), KEY, keys)
     return table.append_column(PASSES, passes)
+
+
+def _as_key(column: Any) -> Column:
+    """Return a column whose values can be encoded as keys: a TOPK as its JSON."""
+    values = plain(column)
+    if not pa.types.is_list(values.type):
+        return values
+    lists = ([[one["term"], one["count"]] for one in terms] for terms in values.to_pylist())
+    return pa.array([msgspec.json.encode(terms).decode() for terms in lists], pa.string())
 
 
 def _coded(indices: Any, values: Any) -> Any:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -20,7 +19,6 @@ from stqsh.core.groups.group_store import GroupStore
 from stqsh.core.groups.marks import DROP, END, REGISTER, GroupMarks
 from stqsh.core.output.candidates import CandidateRecords
 from stqsh.core.output.merge import MergeInput
-from stqsh.spec.aggregate import AggregateSpec
 
 
 @dataclass(frozen=True)
@@ -58,31 +56,18 @@ def candidate_groups(
     changes = _lasting(changes, marks[0])
     if not len(changes.query):
         return
-    specs = _specs(batch, marks[0].those(REGISTER), marks[1])
-    ids = np.unique(changes.query)
+    store = GroupStore(batch.state, batch.spec.id, f"s{batch.spec.id}/{batch.kind}")
+    store.register(marks[0].those(REGISTER), marks[1])
+    ids, position = np.unique(changes.query, return_inverse=True)
+    form = store.queries.form[store.positions(ids)][position]
     timing = BatchTiming(int(changes.step.min()), int(changes.step.max()), 0, 1, -1)
     source = _CandidateColumns(records, Resolver(batch.state, batch.spec))
     deltas = GroupDeltas(source, len(records), timing, ids, distances)
-    by_spec: dict[AggregateSpec, list[int]] = {}
-    for number, id_ in enumerate(ids.tolist()):
-        by_spec.setdefault(specs[id_], []).append(number)
-    position: Array = np.searchsorted(ids, changes.query)
-    for spec, mine in by_spec.items():
-        chosen = np.isin(position, mine)
-        some = MemberChanges(*(column[chosen] for column in changes._replace(query=position)))
-        found = deltas.of_members(spec, some)
+    for number in np.unique(form).tolist():
+        some = MemberChanges(*(column[form == number] for column in changes._replace(query=position)))
+        found = deltas.of_members(store.spec(number), some)
         if found is not None:
             yield found
-
-
-def _specs(batch: MergeInput, added: GroupMarks, texts: list[str]) -> dict[int, AggregateSpec]:
-    """Return the spec of each query by id, both of stored and of new queries."""
-    store = GroupStore(batch.state, batch.spec.id, f"s{batch.spec.id}/{batch.kind}")
-    known = store.queries
-    specs = {id_: store.spec(form) for id_, form in zip(known.id.tolist(), known.form.tolist(), strict=True)}
-    for id_, place in zip(added.query.tolist(), added.spec.tolist(), strict=True):
-        specs[id_] = msgspec.json.decode(texts[place], type=AggregateSpec)
-    return specs
 
 
 def _lasting(changes: MemberChanges, marks: GroupMarks) -> MemberChanges:

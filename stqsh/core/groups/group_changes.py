@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from stqsh.arrays import Array
-from stqsh.core.aggregates.answers import KEY, PASSES, group_order, plain, show_groups
+from stqsh.core.aggregates.answers import KEY, PASSES, are_new, group_order, plain, show_groups
 from stqsh.core.aggregates.keys import whole
 from stqsh.core.aggregates.states import States
 from stqsh.core.groups.group_store import GroupStore
 from stqsh.core.groups.group_versions import GroupVersions
+from stqsh.core.kernels.events.updates import LEFT
 from stqsh.core.kernels.events.versions import number
-from stqsh.core.kernels.groups.row_changes import ShownGroups, ShownVersions, row_changes
+from stqsh.core.kernels.groups.row_changes import OVERTAKEN, ShownGroups, ShownVersions, row_changes
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.spec.aggregate import AggregateSpec, shown_column
@@ -36,6 +37,13 @@ class GroupRows:
 
     def __len__(self) -> int:
         return self._rows.num_rows
+
+    def keys(self, rows: Array) -> Array:
+        """Return a number for the key of each of some rows, int64 (n,); equal keys have equal numbers."""
+        chosen: Any = pa.array(rows)
+        coded: Any = whole(plain(self._rows[KEY]).take(chosen).dictionary_encode())
+        numbers: Array = coded.indices.to_numpy().astype(np.int64)
+        return numbers
 
     def show(self, versions: Array) -> pa.RecordBatch:
         """Return some of the rows."""
@@ -144,7 +152,10 @@ def _within_limit(spec: AggregateSpec, versions: GroupVersions, at: Array, shown
     first = np.diff(query[order], prepend=-1) != 0
     first |= np.diff(step[order], prepend=-1) != 0
     begin = np.flatnonzero(first)
-    rank = np.arange(len(order)) - np.repeat(begin, np.diff(np.append(begin, len(order))))
+    places = np.arange(len(order))
+    if spec.distinct:  # equal rows have the same place
+        places = np.cumsum(first | are_new(table[KEY].take(pa.array(order)))) - 1
+    rank = places - np.repeat(places[begin], np.diff(np.append(begin, len(order))))
     assert spec.limit is not None
     within = np.zeros(len(at), np.bool_)
     within[chosen[order[rank < spec.limit]]] = True
@@ -158,10 +169,83 @@ def changes(versions: GroupVersions, shown: ShownVersions, *, is_event: bool) ->
     return QueryUpdates(*row_changes(groups, step, members, shown, is_event))
 
 
-def removals(versions: GroupVersions, shown: ShownVersions, group: Array, step: Array, why: Array) -> Any:
+class EndedGroups(NamedTuple):
+    """Groups whose queries end: their numbers, the steps, and the reasons, (n,) each."""
+
+    group: Array
+    step: Array
+    why: Array
+
+
+def removals(versions: GroupVersions, shown: ShownVersions, ended: EndedGroups) -> QueryUpdates:
     """Return the removals of groups of ended queries whose last versions are in answers."""
-    final = versions.start[group + 1] - 1
+    final = versions.start[ended.group + 1] - 1
     there = shown.answered[final]
-    final, step, why = final[there], step[there], why[there]
+    final, step, why = final[there], ended.step[there], ended.why[there]
     query = versions.query[versions.group[final]]
     return QueryUpdates(step, query, np.full(len(final), -1, np.int8), why, shown.row[final].astype(np.int64))
+
+
+def distinct_changes(
+    versions: GroupVersions, shown: ShownVersions, rows: GroupRows, mine: Array, ended: EndedGroups
+) -> QueryUpdates:
+    """Return the updates of queries with `distinct`, where groups that show equal values are one row.
+
+    Idea: a row is in the answer as long as any group shows it, so groups are counted by query and row.
+    Invariant: `versions` include all groups of these queries, so that counts begin with those before the
+    batch. Cost: one sort of the versions of these queries.
+
+    Args:
+        versions: The states of groups.
+        shown: Their rows.
+        rows: The rows, by which equal ones are found.
+        mine: Which groups are of such queries, bool (groups,).
+        ended: The groups whose queries end.
+    """
+    now = np.flatnonzero(mine[versions.group] & shown.passes & (shown.row >= 0))
+    follows = np.ones(len(versions.group), np.bool_)
+    follows[versions.start[1:] - 1] = False
+    until = now[follows[now]]  # the row of a version is shown until the next version of its group
+    at = np.concatenate([now, until])
+    step = np.concatenate([versions.step[now], versions.step[until + 1]])
+    sign = np.repeat(np.array([1, -1]), [len(now), len(until)])
+    row = shown.row[at]
+    keys = rows.keys(row)
+    size = int(keys.max(initial=0)) + 1
+    pair = versions.owner[versions.group[at]] * size + keys
+    order = np.lexsort((step, pair))
+    pair, step, row, sign = pair[order], step[order], row[order], sign[order]
+    begin = np.flatnonzero(np.diff(pair, prepend=-1))
+    last = np.append((np.diff(pair) != 0) | (np.diff(step) != 0), True)[: len(pair)]
+    passes = _running(sign, begin)[last] > 0
+    there = _running(sign * shown.answered[at[order]], begin)[last] > 0
+    pair, step, row = pair[last], step[last], row[last]
+    query = versions.queries[pair // size]
+    was = np.append(False, there[:-1] & (pair[1:] == pair[:-1]))[: len(pair)]
+    in_batch = step > versions.step[0]  # the first version of each group has the step before the batch
+    came, went = there & ~was & in_batch, was & ~there & in_batch
+    stay = there & np.append(pair[1:] != pair[:-1], True)[: len(pair)]
+    place = dict(zip(versions.query[ended.group].tolist(), range(len(ended.group)), strict=True))
+    gone = stay & np.isin(query, list(place))
+    which = [place[id_] for id_ in query[gone].tolist()]
+    left = np.where(passes[went], OVERTAKEN, LEFT)
+    parts = (
+        (came, step[came], np.zeros(np.count_nonzero(came)), 1),
+        (went, step[went], left, -1),
+        (gone, ended.step[which], ended.why[which], -1),
+    )
+    return QueryUpdates(
+        np.concatenate([steps for _, steps, _, _ in parts]),
+        np.concatenate([query[chosen] for chosen, _, _, _ in parts]),
+        np.concatenate([np.full(len(steps), op, np.int8) for _, steps, _, op in parts]),
+        np.concatenate([why.astype(np.int8) for _, _, why, _ in parts]),
+        np.concatenate([row[chosen].astype(np.int64) for chosen, _, _, _ in parts]),
+    )
+
+
+def _running(changes: Array, begin: Array) -> Array:
+    """Return the running sum of changes, int64 (n,), which begins with 0 at each of some positions."""
+    total = np.cumsum(changes)
+    before = np.append(0, total)[begin]
+    sums: Array = total - np.repeat(before, np.diff(np.append(begin, len(changes))))
+    return sums

@@ -6,7 +6,13 @@ import numpy as np
 
 from stqsh.arrays import Array
 from stqsh.core.aggregates.distinct_numbers import sorted_distinct
-from stqsh.core.groups.group_changes import changes, removals, show_versions
+from stqsh.core.groups.group_changes import (
+    EndedGroups,
+    changes,
+    distinct_changes,
+    removals,
+    show_versions,
+)
 from stqsh.core.groups.group_differences import extended, group_differences
 from stqsh.core.groups.group_store import GroupStore, GroupTotals, GroupValues
 from stqsh.core.groups.group_versions import (
@@ -55,11 +61,17 @@ class _GroupMerge:
         instants = self._time.instants(versions)
         shown, rows = show_versions(self._store, versions, self._there(versions, begun), instants)
         gone = self._removed(versions)
-        updates = changes(versions, shown, is_event=self._batch.spec.is_event)
-        if len(gone[0]):
-            more = removals(versions, shown, *gone)
-            both = zip(updates[:5], more[:5], strict=True)
-            updates = QueryUpdates(*(np.concatenate(columns) for columns in both))
+        distinct = np.isin(versions.query, self._distinct(versions.queries))
+        own = shown
+        if distinct.any():
+            own = shown._replace(answered=shown.answered & ~distinct[versions.group])
+        parts = [changes(versions, own, is_event=self._batch.spec.is_event)]
+        if len(gone.group):
+            parts.append(removals(versions, own, gone))
+        if distinct.any():
+            parts.append(distinct_changes(versions, shown, rows, distinct, gone))
+        columns = zip(*(part[:5] for part in parts), strict=True)
+        updates = QueryUpdates(*map(np.concatenate, columns)) if len(parts) > 1 else parts[0]
         self._begin()
         self._time.note()
         self._keep(groups, versions, values)
@@ -91,10 +103,19 @@ class _GroupMerge:
         limited = self._store.those(lambda spec: spec.limit is not None)
         return limited[np.isin(limited, ids)] if len(limited) else limited
 
+    def _distinct(self, ids: Array) -> Array:
+        """Return the queries whose equal rows count once among ids, which may repeat; ascending."""
+        distinct = self._store.those(lambda spec: spec.distinct)
+        return distinct[np.isin(distinct, ids)] if len(distinct) else distinct
+
     def _touched(self, moves: Differences) -> PairIndex:
-        """Return the groups to process: they change, or their queries end, depend on time or have a LIMIT."""
+        """Return the groups to process.
+
+        They change, or their queries end, depend on time, have a LIMIT or count equal rows once.
+        """
         ids = [self._marks.query[np.isin(self._marks.mark, (DROP, END))]]
-        ids += [self._limited(moves.totals.query), self._time.awake]
+        changing = moves.totals.query
+        ids += [self._limited(changing), self._distinct(changing), self._time.awake]
         whole = np.concatenate(ids)
         stored = np.isin(self._totals.query, whole)
         alone = sorted_distinct(whole)
@@ -135,7 +156,7 @@ class _GroupMerge:
             there |= np.where(is_first, before[owner], after[owner])
         return there
 
-    def _removed(self, versions: GroupVersions) -> tuple[Array, Array, Array]:
+    def _removed(self, versions: GroupVersions) -> EndedGroups:
         """Return the groups whose queries end, with steps and reasons."""
         group, step, why = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0, np.int8)]
         for mark, reason in ((DROP, DROPPED), (END, ENDED)):
@@ -148,7 +169,7 @@ class _GroupMerge:
             group.append(mine)
             step.append(some.step[place[mine]])
             why.append(np.full(len(mine), reason, np.int8))
-        return np.concatenate(group), np.concatenate(step), np.concatenate(why)
+        return EndedGroups(np.concatenate(group), np.concatenate(step), np.concatenate(why))
 
     def _begin(self) -> None:
         queries = self._store.queries

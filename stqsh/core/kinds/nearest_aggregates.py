@@ -26,7 +26,6 @@ from stqsh.core.kinds.nearest import NearestKind, NearestLogic
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.nearest.candidate_changes import CandidateChanges
 from stqsh.core.output.merge import MembersByStep, MergedMembers, MergedUpdates, MergeInput, first_k_members
-from stqsh.core.output.partials import MARKS
 from stqsh.core.queries.query_table import ACTIVE, QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.table import ArraySpec
@@ -123,13 +122,13 @@ class NearestAggregateKind(NearestKind):
 
 
 def marks_of_groups(batch: StreamBatch, groups: MarkWriter, kind: str) -> list[Chunk]:
-    """Return the marks of groups as a chunk after the kind's marks of members; empty without marks."""
+    """Return the marks of groups as a chunk; empty without marks."""
     marks, timing = groups.batch(), batch.timing
     if marks is None:
         return []
-    slot, stream, order = batch.state.slot, batch.spec.id, ChunkOrder(Phase.EVALUATED, number=1)
+    slot, stream, order = batch.state.slot, batch.spec.id, ChunkOrder(Phase.EVALUATED)
     count, payload = marks.num_rows, pack(marks)
-    return [Chunk(slot, stream, f"marks/{kind}", order, timing.first, timing.last, count, payload)]
+    return [Chunk(slot, stream, f"groups/{kind}", order, timing.first, timing.last, count, payload)]
 
 
 def merge_neighbours(batch: MergeInput, *, keep: bool) -> MergedUpdates:
@@ -137,12 +136,9 @@ def merge_neighbours(batch: MergeInput, *, keep: bool) -> MergedUpdates:
 
     Without `keep`, slots offer all candidates again in the next batch, and mark that their queries begin.
     """
-    of_members = [marks for marks in batch.marks if marks.schema.equals(MARKS)]
-    of_groups = [marks for marks in batch.marks if not marks.schema.equals(MARKS)]
-    candidates = replace(batch, kind=f"{batch.kind}/members", marks=of_members)
-    members = first_k_members(candidates, keep=keep)
-    groups = replace(batch, kind=f"{batch.kind}/groups", marks=of_groups, partials=[])
-    marks, ranks = read_marks(of_groups), members.ranks
+    members = first_k_members(replace(batch, kind=f"{batch.kind}/members"), keep=keep)
+    groups = replace(batch, kind=f"{batch.kind}/groups", marks=batch.groups, partials=[])
+    marks, ranks = read_marks(batch.groups), members.ranks
     changes = _changes(members, marks[0].those(BEGIN))
     found = candidate_groups(groups, changes, members.records, lambda _, versions: ranks[versions], marks)
     partials = list(group_payloads(found))

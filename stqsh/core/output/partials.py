@@ -4,7 +4,8 @@
 first columns are read by position, because a stream may itself have a column "query". "marks/<kind>" holds
 `MARKS`, the state changes of queries. All slots that hold a query send the same mark, which counts once.
 "holds/<kind>" holds `HOLDS`, the active queries with DWELL. "groups/<kind>" holds `GROUPS`, the new queries
-whose merged rows are added up.
+whose merged rows are added up; kinds that add up neighbours send the marks of groups there instead,
+`stqsh.core.groups.marks.MARKS`.
 
 In SSTD section 6.3 the merger sends the distance r of the k-th result back, so that workers do not send
 candidates beyond r. Here slots always send their own k: whether a candidate counts depends on what the other

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 
 from stqsh.core import compile_kernels
 from stqsh.engine.config import TUNING, EngineSettings
+from stqsh.engine.spark.object_store import JARS, for_store
+from stqsh.engine.spark.spark_internals import CHECKPOINT_MANAGER
 from stqsh.errors import ProfileError
 from stqsh.fs import DURABILITY
 from stqsh.storage.arena_cleanup import host_folders, remove_lost_arenas
@@ -49,11 +51,13 @@ _FREE = frozenset(
         "spark.locality.wait",
         "spark.local.dir",
         "spark.log.level",
-        "spark.sql.streaming.checkpointFileManagerClass",
+        CHECKPOINT_MANAGER,
         "spark.ui.enabled",
         _PYTHONPATH,
+        *JARS,
     ]
 )
+_FREE_PREFIX = "spark.hadoop.fs.s3a."
 #: Settings that stqsh sets itself or cannot work with.
 _ELSEWHERE = {
     "spark.driver.memory": "engine.memory says it",
@@ -116,6 +120,7 @@ def for_cluster(settings: EngineSettings, python_path: str) -> dict[str, str]:
     if settings.master.startswith("local-cluster["):
         # Other users of this machine can also connect to the loopback.
         options |= {"spark.authenticate": "true", _SECRET: secrets.token_hex(32)}
+    options |= for_store(settings.storage, settings.of_spark)
     return {key: value for key, value in options.items() if value}
 
 
@@ -191,7 +196,8 @@ def with_given(own: Mapping[str, str], given: Mapping[str, Value]) -> dict[str, 
         why = _ELSEWHERE.get(name, "stqsh's answers or its memory rest on it" if name in own else "")
         if name == _FILES or (name == _SECRET_FILE and _SECRET in own):
             continue
-        if why and name not in _FREE and name != JAVA_OPTIONS and own.get(name) != text:
+        is_free = name in _FREE or name.startswith(_FREE_PREFIX) or name == JAVA_OPTIONS
+        if why and not is_free and own.get(name) != text:
             raise ProfileError(f"{value.origin}: {name} cannot be set: {why}", hint="leave it out")
         if name != JAVA_OPTIONS:
             found[name] = text

@@ -48,6 +48,15 @@ WORKER_MODULE = "pyspark.worker"
 BATCH_PROPERTY = "streaming.sql.batchId"
 """The local property in which Spark 4.3 passes tasks the number of their batch."""
 
+CHECKPOINT_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+"""The setting with the class that writes the files of a checkpoint."""
+
+ABORTABLE_MANAGER = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
+"""The class of Spark's module for object stores that writes a file at once.
+
+The other classes of Spark 4.3 give a file its name by renaming, which copies it in an object store.
+"""
+
 INTERNAL_CONFIGURATION = {
     # The module that Spark runs as `python -m MODULE pyspark.worker`, and that forks its workers.
     "spark.python.daemon.module": "stqsh.engine.spark.worker_daemon",
@@ -56,7 +65,7 @@ INTERNAL_CONFIGURATION = {
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     # Forking a `chmod` for each checkpoint file takes 100 ms a batch; this manager writes the same files
     # without.
-    "spark.sql.streaming.checkpointFileManagerClass": (
+    CHECKPOINT_MANAGER: (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
     # TCP between an operator and its state server takes 80 ms of round trips a batch.

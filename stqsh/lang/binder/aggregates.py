@@ -26,7 +26,8 @@ from stqsh.spec.aggregate import (
     group_column,
     measure_column,
 )
-from stqsh.spec.expression import ColumnExpr, RegionOfExpr
+from stqsh.spec.expression import ColumnExpr, RegionOfExpr, find_nodes
+from stqsh.spec.query import OrderColumn
 
 _IN_GROUP_BY = "an aggregate cannot stand in GROUP BY"
 
@@ -106,11 +107,8 @@ def without_distinct(select: Select, catalogue: CatalogueView) -> Select:
     """Rewrite a SELECT DISTINCT as the equivalent query over groups; return other queries unchanged.
 
     Groups that are not shown only repeat rows of the others, so they are left out if all that is shown is
-    groups and constants.
-
-    Raises:
-        NotSupportedError: it computes values of more groups than it shows, so rows of different groups may be
-            equal.
+    groups and constants. A query that computes values of more groups than it shows stays DISTINCT: its equal
+    rows count once after its groups are computed.
     """
     if not select.distinct:
         return select
@@ -127,7 +125,7 @@ def without_distinct(select: Select, catalogue: CatalogueView) -> Select:
             for place, item in enumerate(select.items, 1)
         )
         if not kept or not shows_groups or select.having is not None:
-            raise NotSupportedError("SELECT DISTINCT of values of more groups than it shows", hidden[0].span)
+            return select
         return replace(plain, group_by=kept)
     if is_aggregated(plain) or any(isinstance(item.expression, Star) for item in select.items):
         return plain  # it has one row, or its rows differ by their keys
@@ -166,6 +164,8 @@ def aggregated(select: Select, records: Scope, over_nearest: bool) -> AggregateS
     named = replace(scope, outputs=outputs)
     having = None if select.having is None else condition(select.having, named)
     order = ordering(select.order_by, named)
+    if select.distinct:
+        _check_shown(select, outputs, order)
     every_us, window_us = refreshes(select)
     return AggregateSpec(
         over="nearest" if over_nearest else "range",
@@ -177,7 +177,20 @@ def aggregated(select: Select, records: Scope, over_nearest: bool) -> AggregateS
         limit=select.limit,
         sync_us=every_us,
         window_us=window_us,
+        distinct=select.distinct,
     )
+
+
+def _check_shown(select: Select, outputs: Outputs, order: tuple[OrderColumn, ...]) -> None:
+    """Raise `BindError` if equal rows of a SELECT DISTINCT could have different places in its order."""
+    shown = [output.expr for output in outputs.values()]
+    for item, one in zip(select.order_by, order, strict=True):
+        if one.value not in shown and any(node not in shown for node in find_nodes(one.value, ColumnExpr)):
+            raise BindError(
+                f"SELECT DISTINCT is ordered by what it shows, and {printed(item.expression)} is not shown",
+                item.expression.span,
+                hint="add it to the select list",
+            )
 
 
 def refreshes(select: Select) -> tuple[int | None, int | None]:

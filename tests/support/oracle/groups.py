@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable
@@ -89,7 +90,12 @@ class GroupOracle(Oracle):
         for key, row in query.rows.items():
             if new.get(key) != row:
                 why = "changed" if key in new else "overtaken" if key in passing else "left"
-                if why == "left" and self.is_event and key not in alive:
+                if (
+                    why == "left"
+                    and self.is_event
+                    and key not in alive
+                    and not query.spec["aggregates"].get("distinct")
+                ):
                     why = "expired"
                 out.append(GroupUpdate(n, id_, "-", key, why, row))
         out += [
@@ -120,8 +126,8 @@ class GroupOracle(Oracle):
 
     def _grouped(
         self, query: Spec, n: int, members: list[Member]
-    ) -> tuple[dict[GroupKey, tuple[Any, ...]], set[GroupKey], set[GroupKey]]:
-        """The answer after step n, the groups with members, and those that HAVING lets in."""
+    ) -> tuple[dict[GroupKey, tuple[Any, ...]], set[GroupKey] | None, set[GroupKey]]:
+        """The answer after step n, the groups with members (None for DISTINCT), and those HAVING lets in."""
         spec, found = query["aggregates"], {}
         self._now = self.clock.at(n)
         for member in members:
@@ -133,10 +139,25 @@ class GroupOracle(Oracle):
         shown = {key: _shown(spec, key, members) for key, members in found.items()}
         having = spec.get("having")
         passing = {k for k, row in shown.items() if having is None or self._value(having, row) is True}
+        if spec.get("distinct"):
+            return self._distinct(spec, shown, passing)
         order = sorted(passing, key=cmp_to_key(lambda a, b: self._compare(spec, shown, a, b)))
         first = order[: spec.get("limit")] if spec.get("limit") is not None else order
         rows = {key: tuple(_plain(self._value(e, shown[key])) for _, e, _ in spec["select"]) for key in first}
         return rows, alive, passing
+
+    def _distinct(
+        self, spec: Spec, shown: dict[GroupKey, Row], passing: set[GroupKey]
+    ) -> tuple[dict[GroupKey, tuple[Any, ...]], None, set[GroupKey]]:
+        """The answer of a DISTINCT, whose rows are their own keys, and all rows before LIMIT."""
+        rows: dict[GroupKey, tuple[Any, ...]] = {}
+        holders: dict[GroupKey, Row] = {}
+        for key in passing:
+            row = tuple(_plain(self._value(e, shown[key])) for _, e, _ in spec["select"])
+            name = tuple(_json(value) if isinstance(value, list) else value for value in row)
+            rows[name], holders[name] = row, shown[key]
+        order = sorted(rows, key=cmp_to_key(lambda a, b: self._compare(spec, holders, a, b)))
+        return {name: rows[name] for name in order[: spec.get("limit")]}, None, set(rows)
 
     def _value(self, e: Any, row: Row) -> Any:
         return value(e, row, self._now, self.world)
@@ -166,6 +187,11 @@ def _shown(spec: Spec, key: GroupKey, members: list[Member]) -> Row:
         values = [1 if argument is None else _plain(member[repr(argument)]) for member in members]
         shown[f"m{j}"] = measured(function, values, k)
     return shown
+
+
+def _json(terms: list[Any]) -> str:
+    """A TOPK as the text by which rows are told apart."""
+    return json.dumps([list(one) for one in terms], separators=(",", ":"), ensure_ascii=False)
 
 
 def _plain(v: Any) -> Any:

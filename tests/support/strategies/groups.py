@@ -40,13 +40,13 @@ NUMBERS = {"n", "small", "speed", "level", "far"}
 
 
 @st.composite
-def group_cases(draw: st.DrawFn, cases: st.SearchStrategy[Case]) -> Case:
-    """A case whose queries are aggregates: the regions and conditions stay."""
+def group_cases(draw: st.DrawFn, cases: st.SearchStrategy[Case], *, distinct: bool = False) -> Case:
+    """A case whose queries are aggregates, with `distinct` all of DISTINCT: regions and conditions stay."""
     case = draw(cases)
-    forms = draw(st.lists(forms_over(values_of(case)), min_size=1, max_size=3))
+    forms = draw(st.lists(forms_over(values_of(case), distinct=distinct), min_size=1, max_size=3))
     far = forms
     if any(has_distances(case, query, "circle", "nearest") for query in case.queries):
-        far = draw(st.lists(forms_over(values_of(case) | FAR), min_size=1, max_size=2))
+        far = draw(st.lists(forms_over(values_of(case) | FAR, distinct=distinct), min_size=1, max_size=2))
 
     def aggregated(command: Command) -> Command:
         if command["op"] != "register":
@@ -112,11 +112,11 @@ def dwelling(query: Spec, dwell_us: int) -> Spec:
 
 
 @st.composite
-def forms_over(draw: st.DrawFn, values: dict[str, Value]) -> Spec:
+def forms_over(draw: st.DrawFn, values: dict[str, Value], *, distinct: bool = False) -> Spec:
     """What a query computes of members that have these values."""
     types = {name: kind for name, (_, kind) in values.items()}
     columns = sorted(types)
-    groups = draw(st.lists(st.sampled_from(columns), unique=True, max_size=2))
+    groups = draw(st.lists(st.sampled_from(columns), unique=True, min_size=int(distinct), max_size=2))
     measures = draw(st.lists(measures_of(values), min_size=0, max_size=3))
     if not groups and not measures:
         measures = [["count", None, "BIGINT", 0]]
@@ -128,11 +128,14 @@ def forms_over(draw: st.DrawFn, values: dict[str, Value]) -> Spec:
         "measures": measures,
         "select": [[f"c{i}", ["col", name], kind] for i, (name, kind) in enumerate(chosen)],
     }
+    if groups and (distinct or draw(st.integers(0, 5)) == 0):
+        form["distinct"] = True
     counts = [name for name, kind in shown if kind in ("BIGINT", "INT", "DOUBLE")]
     if counts and draw(st.integers(0, 2)) == 0:
         form["having"] = ["cmp", draw(st.sampled_from([">", "<="])), ["col", draw(st.sampled_from(counts))],
                           ["lit", draw(st.integers(0, 2)), "BIGINT"]]  # fmt: skip
-    orders = [name for name, kind in shown if kind not in ("TOPK", "BOOLEAN")]
+    ordered = chosen if "distinct" in form else shown
+    orders = [name for name, kind in ordered if kind not in ("TOPK", "BOOLEAN")]
     if draw(st.integers(0, 2)) == 0:
         form["limit"] = draw(st.sampled_from([0, 1, 1, 2, 3]))
         by = st.tuples(st.sampled_from(orders).map(lambda name: ["col", name]), st.booleans()).map(list)
