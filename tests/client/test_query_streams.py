@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support.query_streams import execute, session_without_engine
 
 from stqsh.client.api import Session
 from stqsh.client.results import Rows
 from stqsh.client.statements.describe import dump
 from stqsh.errors import StqshError
-from stqsh.lang.errors import BindError, NotSupportedError
+from stqsh.lang.errors import BindError
 
 CREATE = """
 CREATE MOVING STREAM taxis (oid STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, status STRING, n INT)
@@ -82,10 +83,13 @@ def test_a_bad_row_refuses_its_statement(session: Session, rows: str, reason: st
     assert shown(session, "SHOW QUERY STREAMS;")[0][4:6] == (0, 0)
 
 
-def test_a_region_over_the_180th_meridian_is_refused(session: Session) -> None:
+def test_a_region_over_the_180th_meridian_is_registered_in_parts(session: Session) -> None:
     execute(session, "REGISTER QUERIES w FROM INSERTS AS SELECT oid FROM taxis INSIDE RECT(:x, 0, :y, 2);")
-    with pytest.raises(BindError, match="a region over the 180th meridian is not supported yet"):
-        execute(session, "INSERT INTO w VALUES ('b', 179, 181, NULL);")
+    execute(session, "INSERT INTO w VALUES ('a', 178, 179, NULL), ('b', 179, 181, NULL);")
+    execute(session, "REGISTER QUERY typed AS SELECT oid FROM taxis INSIDE RECT(179, 0, 181, 2);")
+    specs = {query.name: query.spec for query in session.queries()}
+    assert replace(specs["b"], id=0, name="") == replace(specs["typed"], id=0, name="")
+    assert execute(session, "INSERT INTO w VALUES ('b', 178, 179, NULL);") == ["1 query replaced by w"]
 
 
 def test_a_query_that_was_dropped_by_hand_is_registered_again(session: Session) -> None:
@@ -132,8 +136,3 @@ def test_a_dump_has_the_rows(session: Session, tmp_path: Path) -> None:
 def test_mistakes(session: Session, statement: str, reason: str) -> None:
     with pytest.raises(StqshError, match=reason):
         execute(session, statement)
-
-
-def test_other_sources_are_not_supported_yet(session: Session) -> None:
-    with pytest.raises(NotSupportedError):
-        execute(session, "REGISTER QUERIES w FROM SOCKET 'a:1' AS SELECT oid FROM taxis WHERE n = :n;")
