@@ -127,19 +127,20 @@ def test_an_error_does_not_end_its_thread(
 ) -> None:
     failures = [2]
 
-    def version(self: ControlDb) -> int:
+    def version() -> int:
         failures[0] -= 1
         if failures[0] >= 0:
             raise sqlite3.OperationalError("database is locked")
         return 1
 
-    monkeypatch.setattr(ControlDb, "version", version)
+    reader = ControlDb(tmp_path)
+    monkeypatch.setattr(control, "version", version)
     monkeypatch.setattr("stqsh.engine.ingest.preparation.prepare", lambda *given, **more: MANIFEST)
     tuning = EngineTuning(prepare_look_s=0.001, prepare_retry_s=0.001)
     preparer = StreamPreparer(SessionHome(tmp_path), control, tuning)
     preparer.start()
     try:
-        until(lambda: [row.state for row in stream_statuses(control).values()] == ["ready"] * 3)
+        until(lambda: [row.state for row in stream_statuses(reader).values()] == ["ready"] * 3)
     finally:
         preparer.stop()
     assert failures[0] < 0

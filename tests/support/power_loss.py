@@ -127,9 +127,9 @@ def recorded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
         disk.moved(f"{Path(path).name} goes")
 
     @contextmanager
-    def committing(control: ControlDb) -> Iterator[sqlite3.Connection]:
+    def committing(control: ControlDb, *, queries_only: bool = False) -> Iterator[sqlite3.Connection]:
         is_outer = not control.connection().in_transaction
-        with transaction(control) as connection:
+        with transaction(control, queries_only=queries_only) as connection:
             yield connection
         if is_outer and control.path.parent == folder:
             disk.committed(control)

@@ -180,7 +180,7 @@ def test_a_file_that_breaks_its_reader_is_a_dead_letter(
     put(incoming, "a.csv", "1")
     taker = DirectoryTaker(stream(incoming), spool)
 
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise KeyError("row\n7")
 
     monkeypatch.setattr(directory_spool, "read_group", broken)

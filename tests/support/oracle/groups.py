@@ -90,12 +90,7 @@ class GroupOracle(Oracle):
         for key, row in query.rows.items():
             if new.get(key) != row:
                 why = "changed" if key in new else "overtaken" if key in passing else "left"
-                if (
-                    why == "left"
-                    and self.is_event
-                    and key not in alive
-                    and not query.spec["aggregates"].get("distinct")
-                ):
+                if why == "left" and self.is_event and alive is not None and key not in alive:
                     why = "expired"
                 out.append(GroupUpdate(n, id_, "-", key, why, row))
         out += [
