@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support.killing import STOPPED_S
 from support.posts import free_port
@@ -77,7 +79,19 @@ def test_files_of_a_directory_register_change_and_drop(session: Session, tmp_pat
     ]
 
 
-def test_a_directory_that_disappears_is_told(session: Session, tmp_path: Path) -> None:
+def test_parquet_files_need_no_column_to_drop_queries(session: Session, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    execute(session, CREATE.format(source=f"DIRECTORY '{folder}' FORMAT PARQUET"))
+    pq.write_table(pa.table({"name": ["a", "b"], "x": [1.0, 2.0], "r": [5.0, -5.0]}), folder / "1.parquet")
+    with intakes(session):
+        wait_for(session, 2)
+    assert (texts(session), stream_of(session).dead) == ({"a": "CIRCLE(1, 2, 5.0)"}, 1)
+    letters = [row[1:3] for row in shown(session, "SHOW DEAD LETTERS;") if len(row) == 5]
+    assert letters == [(str(folder / "1.parquet"), 2)]
+
+
+def test_a_directory_that_disappears_is_shown(session: Session, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     execute(session, CREATE.format(source=f"DIRECTORY '{folder}' FORMAT JSON"))

@@ -179,7 +179,9 @@ def subscribe(context: StatementContext, statement: statements.Subscribe) -> Ite
 
 def _absence(context: StatementContext, spec: QuerySpec) -> str:
     """Return why nothing is in the answer of a query now; "" if the reason is unknown."""
-    if spec.kind not in BUILT_IN or (spec.aggregates is None and spec.top_n and not spec.top_n.limit):
+    stream = stream_by_id(context.connection.db, spec.stream_id).spec
+    has_no_rows = spec.aggregates is None and spec.top_n is not None and not spec.top_n.limit
+    if spec.kind not in BUILT_IN or has_no_rows or stream.keeps_none:
         return ""
     asked = SnapshotSpec(
         stream=spec.stream,
@@ -190,7 +192,6 @@ def _absence(context: StatementContext, spec: QuerySpec) -> str:
         join=spec.join,
         areas=spec.areas,
     )
-    stream = stream_by_id(context.connection.db, spec.stream_id).spec
     from stqsh.client.read.empty_answers import empty_reason  # numpy
 
     return empty_reason(context.connection, context.snapshots, asked, stream)

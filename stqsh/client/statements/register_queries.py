@@ -173,10 +173,10 @@ def query_stream(context: StatementContext, statement: RegisterQueries) -> Messa
     context.connection.wake()
     listed = ", ".join(column for column, _ in columns)
     begun = f"queries {made.name} are registered by rows of {listed}"
-    told = ["; ".join(filter(None, (begun, window_remark(context, spec))))]
+    lines = ["; ".join(filter(None, (begun, window_remark(context, spec))))]
     if isinstance(rows.source, HttpSourceSpec):
-        told += posting_notes(context.connection.home.stream(made.id), rows.source)
-    return Message("\n".join(told))
+        lines += posting_notes(context.connection.home.stream(made.id), rows.source)
+    return Message("\n".join(lines))
 
 
 def register_many(context: StatementContext, template: str, table: Any) -> BulkRegistration:
