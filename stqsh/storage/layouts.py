@@ -100,6 +100,7 @@ CREATE UNIQUE INDEX query_stream_names ON query_streams (name) WHERE dropped_seq
 CREATE TABLE streamed (query INTEGER PRIMARY KEY, stream INTEGER NOT NULL, content TEXT NOT NULL);
 CREATE INDEX streamed_by_stream ON streamed (stream);
 """
+_LAYOUT_16 = ""  # queries have members, a result and a timing: see `stqsh.storage.older_queries`
 LAYOUTS = (
     _LAYOUT_1,
     _LAYOUT_2,
@@ -116,6 +117,7 @@ LAYOUTS = (
     _LAYOUT_13,
     _LAYOUT_14,
     _LAYOUT_15,
+    _LAYOUT_16,
 )
 """The SQL that each version adds to the one before; opening an older home applies what it lacks."""
 SCHEMA_VERSION = len(LAYOUTS)
@@ -130,6 +132,10 @@ def bring_up(connection: sqlite3.Connection, version: int, home: Path) -> None:
             _list_update_files(connection, home / "updates")
         if number == 13:
             _list_archives(connection)
+        if number == 16:
+            from stqsh.storage.older_queries import compose_queries  # msgspec's structs: only for older homes
+
+            compose_queries(connection)
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 

@@ -8,6 +8,7 @@ from stqsh.core.evaluate import evaluate
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.chunk import WHY, Chunk, ChunkOrder, columns_schema, pack, pack_json, unpack, unpack_json
+from stqsh.storage.older_queries import composed
 
 TICK = 1_000_000
 SPEC = {
@@ -53,6 +54,11 @@ def records(spec, rows):
     return pack(pa.RecordBatch.from_arrays([*batch.columns, steps, hashes], names=names))
 
 
+def _composed(command):
+    query = command.get("query")
+    return command if query is None or "members" in query else command | {"query": composed(query)}
+
+
 class Slot:
     """One slot with one stream; step n is second n."""
 
@@ -69,7 +75,7 @@ class Slot:
             parts.append(("define", 1, pack_json(self.spec)))
             self.defined = True
         if commands:
-            parts.append(("commands", 1, pack_json(list(commands))))
+            parts.append(("commands", 1, pack_json([_composed(command) for command in commands])))
         if rows:
             parts.append(("records", 1, records(self.spec, rows)))
         parts += [(kind, 1, payload) for kind, payload in more.items()]

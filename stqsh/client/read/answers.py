@@ -38,7 +38,7 @@ def _location(spec: SnapshotSpec, stream: StreamSpec) -> tuple[str, str] | None:
     """Return the names of the location's two columns in a SELECT; None unless both are selected."""
     shown = {
         column.value.name: column.name
-        for column in reversed(spec.select)
+        for column in reversed(spec.result.select)
         if isinstance(column.value, ColumnExpr)
     }
     x, y = shown.get(stream.x), shown.get(stream.y)

@@ -18,7 +18,7 @@ from stqsh.lang.ast.statements import CreateFunction, Parameters
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.syntax.parse import parse
 from stqsh.spec.measure import QueryMeasure
-from stqsh.spec.query import QueryOptions, join_texts
+from stqsh.spec.query import QuerySpec, join_texts
 from stqsh.spec.source_facts import extent_text, pace_text, records_text, set_aside_text, span_text
 from stqsh.spec.stream import FileSourceSpec
 from stqsh.spec.view import ViewSpec
@@ -162,7 +162,8 @@ def describe_area(connection: Connection, area: AreaRow) -> Iterator[Rows]:
 def show_query(query: QueryRow, measured: QueryMeasure, accuracy: Accuracy) -> Iterator[Rows]:
     """Yield SHOW QUERY: all details of one query; `measured` has the slots' reports about it."""
     spec, own = query.spec, measured.own
-    ends = None if spec.for_us is None else f"{format_duration(spec.for_us)} of event time after it began"
+    for_us = spec.timing.for_us
+    ends = None if for_us is None else f"{format_duration(for_us)} of event time after it began"
     items: list[tuple[str, Any]] = [
         ("query", query.name),
         ("text", spec.text),
@@ -173,8 +174,8 @@ def show_query(query: QueryRow, measured: QueryMeasure, accuracy: Accuracy) -> I
         ("ends", ends),
         ("region", region_text(spec.region)),
         ("joined with", ", ".join(join_texts(spec)) or None),
-        ("options", _options_text(spec.options) or None),
-        ("select", ", ".join(column.name for column in spec.select)),
+        ("options", _options_text(spec) or None),
+        ("select", ", ".join(column.name for column in spec.result.select)),
         ("answer", query.size),
         ("candidates so far", None if own is None else own.tested),
         ("updates so far", None if own is None else own.updates),
@@ -183,11 +184,12 @@ def show_query(query: QueryRow, measured: QueryMeasure, accuracy: Accuracy) -> I
     yield Rows(f"query {query.name}", ("item", "value"), tuple(items))
 
 
-def _options_text(options: QueryOptions) -> str:
+def _options_text(spec: QuerySpec) -> str:
     """Return the options that a query was given."""
-    dwell = [] if options.dwell_us is None else [f"dwell {format_duration(options.dwell_us)}"]
-    accuracy = [] if options.min_accuracy is None else [f"min_accuracy {options.min_accuracy:g}"]
-    return ", ".join([*(["changes"] if options.changes else []), *dwell, *accuracy])
+    timing, least = spec.timing, spec.members.min_accuracy
+    dwell = [] if timing.dwell_us is None else [f"dwell {format_duration(timing.dwell_us)}"]
+    accuracy = [] if least is None else [f"min_accuracy {least:g}"]
+    return ", ".join([*(["changes"] if timing.changes else []), *dwell, *accuracy])
 
 
 def describe_query(query: QueryRow) -> Iterator[Rows]:
@@ -199,9 +201,9 @@ def describe_query(query: QueryRow) -> Iterator[Rows]:
         ("stream", spec.stream),
         ("state", query.state),
         ("registered", format_instant(query.since_us)),
-        ("for", format_duration(spec.for_us)),
+        ("for", format_duration(spec.timing.for_us)),
         ("answer", query.size),
-        ("select", ", ".join(column.name for column in spec.select)),
+        ("select", ", ".join(column.name for column in spec.result.select)),
         ("text", spec.text),
     ]
     yield Rows(f"query {query.name}", ("item", "value"), tuple(items))

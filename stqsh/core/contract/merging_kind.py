@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import msgspec
 import numpy as np
 
 from stqsh.arrays import Array
 from stqsh.core.contract.query_kind import QueryKind, QueryLogic, StreamBatch
+from stqsh.core.groups.query_forms import GroupForm
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
 from stqsh.core.output.batch_output import BatchOutput
 from stqsh.core.output.merge import MergedUpdates, MergeInput, first_k
@@ -86,7 +86,10 @@ class MergingLogic(QueryLogic):
         """Send the aggregates of queries whose merged rows are added up."""
         mine = new.spread([spec.adds_up_rows for spec in new.patterns], np.bool_)
         if mine.any():
-            texts = [msgspec.json.encode(spec.aggregates).decode() for spec in new.patterns]
+            texts = [
+                "" if spec.aggregates is None else GroupForm(spec.aggregates, spec.timing.looks).text
+                for spec in new.patterns
+            ]
             self.partials.add_up(self.queries.id[positions[mine]], texts, new.which[mine])
 
     def _hold(self, positions: Array) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -22,6 +21,7 @@ from stqsh.core.groups.candidate_groups import candidate_groups
 from stqsh.core.groups.group_deltas import MemberChanges
 from stqsh.core.groups.group_merge import merge_groups
 from stqsh.core.groups.marks import BEGIN, GroupMarks, MarkWriter, read_marks
+from stqsh.core.groups.query_forms import GroupForm
 from stqsh.core.kinds.nearest import NearestKind, NearestLogic
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.nearest.candidate_changes import CandidateChanges
@@ -53,7 +53,7 @@ class GroupLookup:
     def add(self, positions: Array, new: NewQueries) -> None:
         """Send the specs of new queries to Aggregate, and store what they look up."""
         specs, self._queries.looks[positions] = self._lookups.separate(new)
-        texts = [msgspec.json.encode(spec).decode() for spec in specs]
+        texts = [GroupForm(spec).text for spec in specs]
         forms = list(dict.fromkeys(texts))
         number = {text: i for i, text in enumerate(forms)}
         which = new.spread([number[text] for text in texts], np.int32)

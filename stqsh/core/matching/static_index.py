@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from msgspec.structs import replace
 
 from stqsh.arrays import Array
 from stqsh.core.contract.query_kind import StreamBatch
@@ -22,6 +21,7 @@ from stqsh.core.queries.query_table import ACTIVE, RECT
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.regions.grid_layout import StaticRectIndex
 from stqsh.core.texts.access_path import choose_grid, clear_without_words
+from stqsh.spec.query import with_members
 
 
 class StaticRegionIndex:
@@ -40,7 +40,9 @@ class StaticRegionIndex:
         """Index the keyword queries among new ones; return all, with the rest of their conditions."""
         parts = add_keywords(self._batch, self._prefix, new, with_values=True)
         rests = {i: part.rest for i, part in parts.items() if part.phrase}
-        return new.with_patterns({i: replace(new.patterns[i], condition=rest) for i, rest in rests.items()})
+        return new.with_patterns(
+            {i: with_members(new.patterns[i], condition=rest) for i, rest in rests.items()}
+        )
 
     def fill(self, context: QueryContext, matched: Array | None = None) -> None:
         """Rebuild the index from the active queries, after any was added, changed or removed.

@@ -25,7 +25,7 @@ from stqsh.spec.expression import (
     conjuncts,
     focal_keys_in,
 )
-from stqsh.spec.query import SlotQuery
+from stqsh.spec.query import SlotQuery, with_members
 from stqsh.spec.query_rows import FOCAL_PATH, QueryRows, filled, is_measure, unpack_query_rows
 from stqsh.spec.region import Key, RegionBase
 from stqsh.spec.stream import ARRIVED
@@ -79,7 +79,7 @@ class NewQueries:
             }
             if self.focals is not None and self.focals[row].is_valid:
                 own[FOCAL] = self.focals[row].as_py()
-            yield changed_struct(pattern, id=id_, region=changed_struct(pattern.region, **own))
+            yield with_members(changed_struct(pattern, id=id_), region=changed_struct(pattern.region, **own))
 
     def those(self, rows: Array) -> NewQueries:
         """Return some of the queries, by a mask or by positions in ascending order."""
@@ -114,12 +114,12 @@ class NewQueries:
 
         New queries are registered in the step `first`.
         """
-        waiting = [i for i, spec in enumerate(self.patterns) if spec.options.since_now]
+        waiting = [i for i, spec in enumerate(self.patterns) if spec.members.since_now]
         begun, changed = self.begun(first), {}
         for i in waiting:
             step = int(begun[self.which == i].max(initial=0))  # one pattern was registered at once
             parts = [*conjuncts(self.patterns[i].condition), _arrives(step)]
-            changed[i] = changed_struct(self.patterns[i], condition=conjunction(parts))
+            changed[i] = with_members(self.patterns[i], condition=conjunction(parts))
         return self.with_patterns(changed)
 
     def spread(self, values: Sequence[Any], dtype: npt.DTypeLike) -> Array:

@@ -16,7 +16,7 @@ from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, NotSupportedError
 from stqsh.lang.syntax.parse import parse
 from stqsh.spec.expression import DistanceExpr, has_node
-from stqsh.spec.query import BUILT_IN, QuerySpec
+from stqsh.spec.query import BUILT_IN, QuerySpec, with_members
 from stqsh.spec.region import NearestSpec
 from stqsh.spec.stream import StreamSpec
 
@@ -42,15 +42,13 @@ def alter_query(statement: AlterQuery, catalogue: CatalogueView) -> QuerySpec:
     assert isinstance(parsed, Select), "a query's text is its SELECT"
     before: Select = placed(parsed, statement.name.span)
     was, now = continuous(before, catalogue), continuous(_altered(statement, before), catalogue)
-    if replace(now, region=was.region, text=was.text, areas=was.areas) != was or _neighbours(
-        now
-    ) != _neighbours(was):
+    if not _differ_in_region(was, now):
         raise NotSupportedError(
             "ALTER QUERY with a region by which the query means something else: another k, over the 180th"
             " meridian, or with DISTANCE from something else",
             statement.name.span,
         )
-    return replace(query, region=now.region, text=now.text, areas=now.areas)
+    return _with_region(query, now)
 
 
 def _unsupported(query: QuerySpec, stream: StreamSpec | None) -> str | None:
@@ -59,9 +57,8 @@ def _unsupported(query: QuerySpec, stream: StreamSpec | None) -> str | None:
         return f"ALTER QUERY of a query of the kind {query.kind}"
     if stream is not None and stream.is_significant:
         return "ALTER QUERY over a stream with RETAIN SIGNIFICANT"
-    values = [one.value for one in query.select]
-    values += [] if query.top_n is None else [one.value for one in query.top_n.order]
-    if query.options.changes and any(has_node(value, DistanceExpr) for value in values):
+    values = [one.value for one in (*query.result.select, *query.result.order)]
+    if query.timing.changes and any(has_node(value, DistanceExpr) for value in values):
         return "ALTER QUERY of a query with changes => true that selects DISTANCE"
     return None
 
@@ -71,9 +68,18 @@ def altered(query: QuerySpec, new: QuerySpec, stream: StreamSpec) -> QuerySpec |
 
     Both have the same template, so that a region of the same form means the same for the rest.
     """
-    changed = replace(query, region=new.region, text=new.text, areas=new.areas)
-    same = replace(new, id=query.id, name=query.name) == changed and _neighbours(new) == _neighbours(query)
-    return changed if same and _unsupported(query, stream) is None else None
+    same = _differ_in_region(query, replace(new, id=query.id, name=query.name))
+    return _with_region(query, new) if same and _unsupported(query, stream) is None else None
+
+
+def _differ_in_region(query: QuerySpec, new: QuerySpec) -> bool:
+    """Return whether two queries are equal but for their regions."""
+    return _with_region(query, new) == new and _neighbours(new) == _neighbours(query)
+
+
+def _with_region(query: QuerySpec, new: QuerySpec) -> QuerySpec:
+    """Return a query with the region of another one, and its text."""
+    return replace(with_members(query, region=new.region), text=new.text, areas=new.areas)
 
 
 def _neighbours(query: QuerySpec) -> int | None:

@@ -115,9 +115,9 @@ def _scope(query: QuerySpec, name: Name, catalogue: CatalogueView) -> Scope:
     plain = Scope(stream, names_of(stream, None), catalogue, joined)
     outputs = {
         column.name: TypedExpression(column.value, type_of(column.value, plain), name.span)
-        for column in query.select
+        for column in query.result.select
     }
-    selected = any(has_node(column.value, DistanceExpr) for column in query.select)
+    selected = any(has_node(column.value, DistanceExpr) for column in query.result.select)
     return Scope(stream, plain.qualifiers, catalogue, joined, outputs, None if selected else _NOT_SELECTED)
 
 
