@@ -308,7 +308,7 @@ def _stream_batch(state: SlotState, spec: StreamSpec, piece: BatchPiece, clock: 
 def _know_focals(focal: ObjectTable, commands: QueryCommands) -> None:
     """Add a row for every focal object of a new query to the table, before versions are numbered."""
     for some in (commands.registered, commands.altered):
-        focal.intern(some.focal_keys(focal.key_type))
+        focal.intern(some.focal_objects(focal.key_type)[1])
 
 
 def _seeds_apart(

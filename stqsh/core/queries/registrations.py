@@ -143,10 +143,23 @@ class NewQueries:
         rows: Array = np.flatnonzero(keys.is_valid().to_numpy(zero_copy_only=False))
         return rows, keys.take(rows)
 
-    def focal_keys(self, key_type: pa.DataType) -> Keys:
-        """Return the keys of all focal objects, of queries' regions and of those in their conditions."""
-        around = [key for pattern in self.patterns for key in focal_keys_in(pattern.condition)]
-        return pa.concat_arrays([self.moving(key_type)[1], pa.array(around, key_type)])
+    def focal_objects(self, key_type: pa.DataType) -> tuple[Array, Keys]:
+        """Return each query's focal objects, those of its region and of the regions in its condition.
+
+        Returns:
+            The positions of the queries, int64, and the keys.
+        """
+        rows, keys = self.moving(key_type)
+        around = [(i, key) for i, one in enumerate(self.patterns) for key in focal_keys_in(one.condition)]
+        if not around:
+            return rows, keys
+        which, own = zip(*around, strict=True)
+        order = np.argsort(self.which, kind="stable")
+        begin = np.searchsorted(self.which[order], np.arange(len(self.patterns) + 1))
+        queries = [order[begin[i] : begin[i + 1]] for i in which]
+        each: Array = np.repeat(np.arange(len(own)), [len(some) for some in queries])
+        theirs = pa.array(own, key_type).take(pa.array(each))
+        return np.concatenate([rows, *queries]), pa.concat_arrays([keys, theirs])
 
 
 def _arrives(step: int) -> CompareExpr:

@@ -21,7 +21,7 @@ from support.strategies.streams import GRID, Scope, column_values, rows, specs, 
 from support.strategies.top_n import limited_query
 
 MICROS = 1_000_000
-MOVING = frozenset({"circles", "polygons", "inside", "dwell", "joins", "expressions", "nearest"})
+MOVING = frozenset({"circles", "polygons", "inside", "around", "dwell", "joins", "expressions", "nearest"})
 """All that queries over moving objects may hold."""
 
 EVERYTHING: Command = {"op": "memory", "factor": 1.0, "k": 1, "cache": 1.0, "area": 1.0}
