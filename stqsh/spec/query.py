@@ -69,6 +69,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     limit: int | None = None
     aggregates: AggregateSpec | None = None
 
+    @property
+    def of_rows(self) -> tuple[Expr, ...]:
+        """The expressions of ORDER BY and of the select list, over rows."""
+        return (*(one.value for one in self.order), *(one.value for one in self.select))
+
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When a query looks at its members, and what holds its updates back: the last of its three parts.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pyarrow as pa
+from support.typed import composed_commands
 
 from stqsh.core.evaluate import evaluate
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.chunk import WHY, Chunk, ChunkOrder, columns_schema, pack, pack_json, unpack, unpack_json
-from stqsh.storage.older_queries import composed
 
 TICK = 1_000_000
 SPEC = {
@@ -54,11 +54,6 @@ def records(spec, rows):
     return pack(pa.RecordBatch.from_arrays([*batch.columns, steps, hashes], names=names))
 
 
-def _composed(command):
-    query = command.get("query")
-    return command if query is None or "members" in query else command | {"query": composed(query)}
-
-
 class Slot:
     """One slot with one stream; step n is second n."""
 
@@ -75,7 +70,7 @@ class Slot:
             parts.append(("define", 1, pack_json(self.spec)))
             self.defined = True
         if commands:
-            parts.append(("commands", 1, pack_json([_composed(command) for command in commands])))
+            parts.append(("commands", 1, pack_json(composed_commands(commands))))
         if rows:
             parts.append(("records", 1, records(self.spec, rows)))
         parts += [(kind, 1, payload) for kind, payload in more.items()]

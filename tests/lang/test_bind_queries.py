@@ -377,6 +377,15 @@ def test_what_significant_objects_are_not_enough_for(taxis: Catalogue) -> None:
     assert (spec["kind"], spec["order"], spec["limit"]) == ("first", [], None)
 
 
+def test_moving_regions_need_not_retain_all(taxis: Catalogue) -> None:
+    significant = replace(taxis.streams["taxis"], retain="significant", max_speed=10.0)
+    known = Catalogue({"taxis": significant}, settings=taxis.settings)
+    where = "loc INSIDE CIRCLE(3) AROUND '7' OR NOT loc INSIDE RECT(1, 2) AROUND '8'"
+    spec = bound(f"REGISTER QUERY q AS SELECT oid FROM taxis WHERE {where}", known).spec
+    same = bound(f"REGISTER QUERY q AS SELECT oid FROM taxis WHERE {where}", taxis).spec
+    assert spec["condition"] == same["condition"]
+
+
 # --- snapshots ---
 
 

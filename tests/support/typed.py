@@ -6,6 +6,7 @@ upgrade of older sessions.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -39,6 +40,15 @@ def select_list(value: Any) -> tuple[SelectColumn, ...]:
 def slot_query(value: Any) -> SlotQuery:
     """Return the query that a JSON object stands for."""
     return msgspec.convert(composed(value), SlotQuery)
+
+
+def composed_commands(commands: Iterable[Any]) -> list[Any]:
+    """Return commands to slots, as JSON objects, with queries as slots read them."""
+    queries = [(command, command.get("query")) for command in commands]
+    return [
+        command if query is None or "members" in query else command | {"query": composed(query)}
+        for command, query in queries
+    ]
 
 
 def plain(value: Any) -> Any:

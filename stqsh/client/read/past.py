@@ -229,8 +229,7 @@ def _columns(spec: SnapshotSpec, stream: StreamSpec) -> list[str]:
     aggregates = spec.aggregates
     values = [
         spec.condition,
-        *(column.value for column in spec.result.select),
-        *(column.value for column in spec.result.order),
+        *spec.result.of_rows,
         *([] if aggregates is None else aggregates.over_records),
     ]
     location = stream.x, stream.y

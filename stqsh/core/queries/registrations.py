@@ -157,8 +157,8 @@ class NewQueries:
         order = np.argsort(self.which, kind="stable")
         begin = np.searchsorted(self.which[order], np.arange(len(self.patterns) + 1))
         queries = [order[begin[i] : begin[i + 1]] for i in which]
-        each: Array = np.repeat(np.arange(len(own)), [len(some) for some in queries])
-        theirs = pa.array(own, key_type).take(pa.array(each))
+        each: Any = pa.array(np.repeat(np.arange(len(own)), [len(some) for some in queries]))
+        theirs = pa.array(own, key_type).take(each)
         return np.concatenate([rows, *queries]), pa.concat_arrays([keys, theirs])
 
 

@@ -57,8 +57,7 @@ def _unsupported(query: QuerySpec, stream: StreamSpec | None) -> str | None:
         return f"ALTER QUERY of a query of the kind {query.kind}"
     if stream is not None and stream.is_significant:
         return "ALTER QUERY over a stream with RETAIN SIGNIFICANT"
-    values = [one.value for one in (*query.result.select, *query.result.order)]
-    if query.timing.changes and any(has_node(value, DistanceExpr) for value in values):
+    if query.timing.changes and any(has_node(value, DistanceExpr) for value in query.result.of_rows):
         return "ALTER QUERY of a query with changes => true that selects DISTANCE"
     return None
 

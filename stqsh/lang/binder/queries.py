@@ -239,17 +239,12 @@ def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
 
 def _limited(spec: QuerySpec) -> QuerySpec:
     """Return a continuous query for the first rows of a region. Raises `NotSupportedError`."""
-    areas, order = _areas(spec, *_shown(spec)), spec.result.order
+    areas, order = _areas(spec, *spec.result.of_rows), spec.result.order
     strays = _strays(spec.region, (*order, *spec.result.select))
-    if not strays and any(has_node(value, DistanceExpr) for value in _shown(spec)):
+    if not strays and any(has_node(value, DistanceExpr) for value in spec.result.of_rows):
         spec = _with_distances(spec)
     each_step = strays or any(has_node(one.value, NowExpr) for one in order)
     return with_timing(replace(spec, kind=TOP_N.name, areas=areas), each_step=each_step)
-
-
-def _shown(spec: QuerySpec) -> list[Expr]:
-    """Return the expressions of ORDER BY and of the select list."""
-    return [one.value for one in (*spec.result.order, *spec.result.select)]
 
 
 def _refreshed(spec: QuerySpec) -> QuerySpec:
@@ -264,7 +259,7 @@ def _refreshed(spec: QuerySpec) -> QuerySpec:
     by_time = any(has_node(one.value, NowExpr) for one in order)
     each_step = by_time or (not is_nearest and _strays(spec.region, (*order, *spec.result.select)))
     kind = REFRESHED_NEAREST_ROWS if is_nearest else REFRESHED_ROWS
-    areas = _areas(spec, *_shown(spec))
+    areas = _areas(spec, *spec.result.of_rows)
     return with_timing(replace(spec, kind=kind.name, areas=areas), each_step=each_step)
 
 
@@ -296,7 +291,7 @@ def _nearest_of_nearest(spec: QuerySpec, limit: int) -> QuerySpec:
         return with_result(nearest, order=(), limit=None)
     if any(has_node(one.value, NowExpr) for one in order):
         return _refreshed(spec)
-    areas = _areas(spec, *_shown(spec))
+    areas = _areas(spec, *spec.result.of_rows)
     return with_result(replace(spec, kind=NEAREST_TOP_N.name, areas=areas), order=order or by_distance)
 
 
@@ -357,8 +352,7 @@ def _check_places(spec: SnapshotSpec, select: Select, catalogue: CatalogueView) 
     if stream is None or stream.x:
         return
     over_records = () if spec.aggregates is None else spec.aggregates.over_records
-    rows = (one.value for one in (*spec.result.select, *spec.result.order))
-    values = (spec.condition, *rows, *over_records)
+    values = (spec.condition, *spec.result.of_rows, *over_records)
     columns = [column.name for one in values for column in find_nodes(one, ColumnExpr)]
     of_places = any(has_node(one, node) for one in values for node in _OF_PLACES)
     if spec.region == EVERYWHERE and not of_places and stream.x not in columns:

@@ -360,8 +360,8 @@ class Warmth:
         active = oracle.active(n)
         self.since = {id_: self.since.get(id_, n) for id_ in active}
         for id_, live in active.items():
-            region = live.spec["region"]
-            if ("focal" in region and oracle.centre(region, n) is None) or oracle.memory != FULL:
+            centres = [oracle.centre({"focal": name}, n) for name in _focals(live.spec)]
+            if None in centres or oracle.memory != FULL:
                 self.since[id_] = n + 1
         oldest = oracle.clock.step_of(oracle.clock.at(n) - oracle.spec["report_every_us"])
         return {id_ for id_, since in self.since.items() if since <= oldest}
