@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -31,6 +32,9 @@ class OrderColumn(msgspec.Struct, frozen=True, array_like=True):
     is_descending: bool
     nulls_first: bool = False
 
+
+_MOST_FORMS = 1 << 14
+"""The number of decoded forms that a process caches."""
 
 MOST_MEMBERS = 2**31 - 1
 """The maximum number of objects of a slot; a larger LIMIT has no effect."""
@@ -101,6 +105,33 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def looks(self) -> Timing:
         """When the members are looked at, without what holds updates back."""
         return Timing(each_step=self.each_step, sync_us=self.sync_us, window_us=self.window_us)
+
+
+class GroupForm(msgspec.Struct, frozen=True, array_like=True):
+    """What is the same for many queries with aggregates: their groups, and when they are looked at.
+
+    Slots and Aggregate store each form once, and slots send it to Aggregate.
+    """
+
+    groups: AggregateSpec
+    timing: Timing = Timing()
+
+    @property
+    def text(self) -> str:
+        """The form as JSON."""
+        return msgspec.json.encode(self).decode()
+
+    @staticmethod
+    @lru_cache(_MOST_FORMS)
+    def read(text: str) -> GroupForm:
+        """Read the JSON of a form; cached, because each batch reads all forms several times.
+
+        Slots of earlier versions have one object for both parts, whose fields have the same names.
+        """
+        if text.startswith("{"):
+            groups, timing = (msgspec.json.decode(text, type=part) for part in (AggregateSpec, Timing))
+            return GroupForm(groups, timing)
+        return msgspec.json.decode(text, type=GroupForm)
 
 
 class JoinSpec(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -8,7 +8,6 @@ import numpy as np
 
 from stqsh.arrays import Array
 from stqsh.core.contract.query_kind import QueryKind, QueryLogic, StreamBatch
-from stqsh.core.groups.query_forms import GroupForm
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
 from stqsh.core.output.batch_output import BatchOutput
 from stqsh.core.output.merge import MergedUpdates, MergeInput, first_k
@@ -16,6 +15,7 @@ from stqsh.core.output.partials import DROP, END, PAUSE, REGISTER, Partials
 from stqsh.core.queries.query_table import ACTIVE
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.spec.chunk import Chunk
+from stqsh.spec.query import GroupForm
 
 
 class MergingKind(QueryKind):

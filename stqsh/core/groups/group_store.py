@@ -11,12 +11,12 @@ import pyarrow as pa
 from stqsh.arrays import Array
 from stqsh.core.aggregates.limbs import normalised
 from stqsh.core.groups.marks import GroupMarks
-from stqsh.core.groups.query_forms import read_form
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import pool_of
 from stqsh.core.state.table import ArraySpec, StateTable
 from stqsh.spec.aggregate import AggregateSpec
+from stqsh.spec.query import GroupForm
 
 
 class _StoredQueries(StateTable):
@@ -129,11 +129,11 @@ class GroupStore:
 
     def spec(self, form: int) -> AggregateSpec:
         """Return the groups of a form."""
-        return read_form(self._forms[form]).groups
+        return GroupForm.read(self._forms[form]).groups
 
     def sync_us(self, form: int) -> int:
         """Return the SYNC of a form, µs; -1 for none."""
-        return read_form(self._forms[form]).timing.sync_us or -1
+        return GroupForm.read(self._forms[form]).timing.sync_us or -1
 
     def those(self, test: Callable[[AggregateSpec], bool]) -> Array:
         """Return the ids of the queries whose specs pass a test, ascending."""

@@ -22,11 +22,11 @@ from stqsh.core.groups.group_deltas import MemberChanges
 from stqsh.core.groups.group_merge import merge_groups
 from stqsh.core.groups.group_store import GroupStore
 from stqsh.core.groups.marks import BEGIN, MarkWriter, read_marks
-from stqsh.core.groups.query_forms import GroupForm, read_form
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
 from stqsh.core.output.held_answers import DueUpdates
 from stqsh.core.output.merge import MergedUpdates, MergeInput
 from stqsh.core.output.partials import DROP, END, GROUPS, all_marks
+from stqsh.spec.query import GroupForm
 
 
 def add_up(batch: MergeInput, due: DueUpdates | None) -> list[MergedUpdates]:
@@ -68,7 +68,7 @@ def _register(batch: MergeInput, store: GroupStore, marks: MarkWriter) -> None:
         return
     ids, first = np.unique(table.column(0).to_numpy(), return_index=True)
     spec: Any = table.column(1).chunk(0)
-    forms = [read_form(text) if text else None for text in spec.dictionary.to_pylist()]
+    forms = [GroupForm.read(text) if text else None for text in spec.dictionary.to_pylist()]
     texts = ["" if one is None else GroupForm(of_values(one.groups), one.timing).text for one in forms]
     marks.register(ids, batch.first, texts, spec.indices.to_numpy()[first])
     store.register(*read_marks(_marked(batch, marks).marks))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
-import msgspec
 import numpy as np
 
 from stqsh.arrays import Array
@@ -15,22 +14,10 @@ from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import ArraySpec
 from stqsh.spec.aggregate import AggregateSpec
-from stqsh.spec.query import Timing
+from stqsh.spec.query import GroupForm
 
 _KEPT = 1 << 14
 """The number of decoded forms that a process caches."""
-
-
-class GroupForm(msgspec.Struct, frozen=True, array_like=True):
-    """What is the same for all queries of a form: their groups, and when they are looked at."""
-
-    groups: AggregateSpec
-    timing: Timing = Timing()
-
-    @property
-    def text(self) -> str:
-        """The form as JSON, which states and marks contain."""
-        return msgspec.json.encode(self).decode()
 
 
 class FormedQueries(QueryTable):
@@ -76,7 +63,7 @@ class QueryForms:
 
     def durations(self, of: Callable[[GroupForm], int | None]) -> Array:
         """Return a duration from the form of each query, int64 µs; -1 for none."""
-        each = [-1 if (us := of(form)) is None else us for form in map(read_form, self._texts)]
+        each = [-1 if (us := of(form)) is None else us for form in map(GroupForm.read, self._texts)]
         durations: Array = np.array([*each, -1], np.int64)[self._queries.form]
         return durations
 
@@ -98,20 +85,7 @@ class QueryForms:
             yield self._spec(number), slice(None) if len(present) == 1 else form == number
 
     def _spec(self, number: int) -> AggregateSpec:
-        return read_form(self._texts[number]).groups
-
-
-@lru_cache(_KEPT)
-def read_form(text: str) -> GroupForm:
-    """Read the JSON of a form; cached, because each batch reads all forms several times.
-
-    Slots of earlier versions have one object for both parts, whose fields have the same names.
-    """
-    if text.startswith("{"):
-        return GroupForm(
-            msgspec.json.decode(text, type=AggregateSpec), msgspec.json.decode(text, type=Timing)
-        )
-    return msgspec.json.decode(text, type=GroupForm)
+        return GroupForm.read(self._texts[number]).groups
 
 
 @lru_cache(_KEPT)

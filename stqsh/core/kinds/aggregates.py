@@ -21,7 +21,7 @@ from stqsh.core.contract.query_kind import (
 from stqsh.core.groups.group_deltas import GroupDeltas, MemberChanges, is_count
 from stqsh.core.groups.group_merge import merge_groups
 from stqsh.core.groups.marks import BEGIN, MarkWriter
-from stqsh.core.groups.query_forms import FormedQueries, GroupForm, QueryForms
+from stqsh.core.groups.query_forms import FormedQueries, QueryForms
 from stqsh.core.groups.refresh_schedule import DueQueries, RefreshSchedule, compared_in, timings_of_groups
 from stqsh.core.groups.refreshed_members import RefreshedMembers, member_changes
 from stqsh.core.groups.region_tallies import RegionTallies, adds_up
@@ -40,7 +40,7 @@ from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.table import ArraySpec
 from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.chunk import Chunk, ChunkOrder, Phase, pack
-from stqsh.spec.query import AGGREGATE
+from stqsh.spec.query import AGGREGATE, GroupForm
 
 _BY_PLACE = (
     "records are put in order of place once for all queries, and each region adds up those of its cells;"
@@ -221,10 +221,10 @@ class AggregateLogic(QueryLogic):
 
     def _members(self, members: RefreshedMembers, positions: Array, windows_us: Array) -> Iterator[States]:
         """Yield the groups of queries at a refresh, from their regions or else from lists of members."""
-        tallies, is_keyworded = RegionTallies(members), self._keyworded(positions)
+        tallies, is_keyworded = RegionTallies(members, windows_us), self._keyworded(positions)
         listed = [positions[is_keyworded]]
         for spec, chosen in self._forms.among(positions[~is_keyworded]):
-            left = yield from tallies.of(spec, positions[~is_keyworded][chosen], windows_us)
+            left = yield from tallies.of(spec, positions[~is_keyworded][chosen])
             listed.append(left)
         for changes in members.in_portions(np.sort(np.concatenate(listed)), windows_us):
             for counter in (self.queries.tested, self.queries.matched):

@@ -21,7 +21,6 @@ from stqsh.core.groups.candidate_groups import candidate_groups
 from stqsh.core.groups.group_deltas import MemberChanges
 from stqsh.core.groups.group_merge import merge_groups
 from stqsh.core.groups.marks import BEGIN, GroupMarks, MarkWriter, read_marks
-from stqsh.core.groups.query_forms import GroupForm
 from stqsh.core.kinds.nearest import NearestKind, NearestLogic
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.nearest.candidate_changes import CandidateChanges
@@ -30,7 +29,7 @@ from stqsh.core.queries.query_table import ACTIVE, QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.table import ArraySpec
 from stqsh.spec.chunk import Chunk, ChunkOrder, Phase, pack
-from stqsh.spec.query import NEAREST_AGGREGATE
+from stqsh.spec.query import NEAREST_AGGREGATE, GroupForm
 
 
 class NearestAggregateQueries(QueryTable):
