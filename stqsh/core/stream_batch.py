@@ -49,8 +49,7 @@ from stqsh.core.state.string_dictionary import vacuum
 from stqsh.core.texts.term_table import tidy
 from stqsh.spec.chunk import ROLE, Chunk, ChunkKind, RecordRole, pack
 from stqsh.spec.clock import BatchClock
-from stqsh.spec.command import AlterCommand, PauseCommand, RegisterCommand, SlotCommand
-from stqsh.spec.query import unpack_asks
+from stqsh.spec.command import AlterCommand, PauseCommand, RegisterCommand, SlotCommand, unpack_asks
 from stqsh.spec.stream import StreamSpec
 
 _PART = 1 << 18

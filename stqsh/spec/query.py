@@ -339,14 +339,6 @@ class AskSpec(msgspec.Struct, frozen=True, kw_only=True):
     place: Place | msgspec.UnsetType | None = msgspec.UNSET
 
 
-_ASKS = msgspec.json.Decoder(tuple[AskSpec, ...])
-
-
-def unpack_asks(payload: bytes) -> tuple[AskSpec, ...]:
-    """Read the payload of an "ask" chunk."""
-    return _ASKS.decode(payload)
-
-
 @dataclass(frozen=True)
 class QueryKindEntry:
     """The facts about a kind that binding and display need.

@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.spec.chunk import pack, unpack
+from stqsh.spec.older_queries import composed, composed_path
 from stqsh.spec.query import SlotQuery
 
 Path = tuple[str | int, ...]
@@ -67,8 +68,12 @@ def unpack_query_rows(payload: bytes) -> QueryRows:
     """Return the queries in a payload that `pack_alike` made."""
     batch = unpack(payload)
     shared = batch.schema.metadata or {}
-    pattern = msgspec.json.decode(shared[b"pattern"], type=SlotQuery)
     paths = msgspec.json.decode(shared[b"paths"], type=tuple[Path, ...])
+    try:
+        pattern = msgspec.json.decode(shared[b"pattern"], type=SlotQuery)
+    except msgspec.ValidationError:  # of an earlier version, from a slot's log
+        pattern = msgspec.convert(composed(msgspec.json.decode(shared[b"pattern"])), SlotQuery)
+        paths = tuple(map(composed_path, paths))
     ids, *values = batch.columns
     step = int(shared[b"step"]) if b"step" in shared else None
     return QueryRows(pattern, ids.to_numpy(), paths, tuple(values), step)

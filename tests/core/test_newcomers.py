@@ -13,9 +13,9 @@ from support.typed import plain, slot_query
 from core.slots import TICK, Slot
 from stqsh.core.queries.registrations import NewQueries, gathered, unpack_alike
 from stqsh.core.state.slot_state import snapshot
+from stqsh.spec.older_queries import composed
 from stqsh.spec.query import SlotQuery
 from stqsh.spec.query_rows import FOCAL_PATH, REGION_PATH, QueryRows, filled, pack_alike
-from stqsh.storage.older_queries import composed
 
 near = st.integers(-2, 3).map(float)
 sizes = st.sampled_from([0.5, 1.0, 2.5])

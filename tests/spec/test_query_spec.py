@@ -22,9 +22,9 @@ from stqsh.spec.expression import (
     has_node,
     rewrite,
 )
+from stqsh.spec.older_queries import composed
 from stqsh.spec.query import QuerySpec, Result, SlotQuery, Timing, slot_query
 from stqsh.spec.region import Region
-from stqsh.storage.older_queries import composed
 
 REGIONS = [
     {"type": "all"},

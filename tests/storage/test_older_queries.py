@@ -7,12 +7,19 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import numpy as np
 import pyarrow as pa
 from support.typed import query_spec
 
-from stqsh.spec.chunk import pack
+from stqsh.core.top_n.places import RowForm
+from stqsh.spec.aggregate import AggregateSpec, Measure
+from stqsh.spec.chunk import pack, unpack
+from stqsh.spec.command import RegisterCommand, unpack_asks, unpack_commands
+from stqsh.spec.expression import ColumnExpr, NowExpr
 from stqsh.spec.log import QueryAltered, QueryBlock
-from stqsh.spec.query import SlotQuery, slot_query
+from stqsh.spec.query import GroupForm, OrderColumn, SlotQuery, Timing, slot_query
+from stqsh.spec.query_rows import REGION_PATH, QueryRows, pack_alike, unpack_query_rows
 from stqsh.spec.region import RectangleSpec
 from stqsh.storage import layouts
 from stqsh.storage.catalogue import approximate_topk, live_queries
@@ -108,6 +115,33 @@ def test_holes_of_a_template_lead_to_the_same_values(tmp_path: Path) -> None:
     assert QueryTemplate.from_json(row.entry.template).filled([5.0, 6])["result"]["order"] == [
         [["lit", 6, "INT"], True, False]
     ]
+
+
+def test_commands_in_the_logs_of_slots_are_read() -> None:
+    query = {"kind": "range", "region": RECT, "options": {"dwell_us": 4}}
+    [command] = unpack_commands(json.dumps([{"op": "register", "query": query}]).encode())
+    assert command == RegisterCommand(query=slot_query(query_spec(query)))
+    [ask] = unpack_asks(json.dumps([{"ask": 3, "spec": query | {"stream_id": 1, "limit": 2}}]).encode())
+    assert (ask.spec.region, ask.spec.result.limit) == (RectangleSpec(0.0, 0.0, 1.0, 1.0), 2)
+    rows = QueryRows(
+        slot_query(query_spec(query)), np.array([1]), ((*REGION_PATH, "x2"),), (pa.array([5.0]),)
+    )
+    batch = unpack(pack_alike(rows))
+    older = {b"pattern": json.dumps(query).encode(), b"paths": b'[["region", "x2"]]'}
+    read = unpack_query_rows(pack(batch.replace_schema_metadata(older)))
+    assert (read.pattern, read.paths) == (rows.pattern, rows.paths)
+
+
+def test_forms_in_the_states_of_slots_are_read() -> None:
+    looks = {"each_step": True, "sync_us": 7, "window_us": 9}
+    groups = {"limit": 2, "measures": [["count", None, "BIGINT", 0]]}
+    read = GroupForm.read(json.dumps(groups | looks | {"over": "nearest"}))
+    assert read == GroupForm(AggregateSpec(limit=2, measures=(Measure("count"),)), Timing(**looks))
+    assert GroupForm.read(read.text) == read
+    rows = {"order": [[SPEED, True, False]], "limit": 2, "timed": [["now"]]}
+    form = RowForm.read(json.dumps(rows | looks))
+    assert form == RowForm((OrderColumn(ColumnExpr("speed"), True),), (NowExpr(),), Timing(**looks))
+    assert RowForm.read(msgspec.json.encode(form).decode()) == form
 
 
 def test_an_altered_query_is_read(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from stqsh.spec.log import ENTRY_TYPES, LogKind
+from stqsh.spec.older_queries import UPGRADES
 from stqsh.spec.stream import AreaSpec, FileSourceSpec, StreamSpec, TableSpec
-from stqsh.storage.older_queries import UPGRADES
 from stqsh.storage.rows import LogRow
 
 _FILES = {"type": "file", "glob": "none", "format": None, "options": {}}

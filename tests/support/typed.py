@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from stqsh.spec.expression import Expr
+from stqsh.spec.older_queries import composed
 from stqsh.spec.query import QuerySpec, SelectColumn, SlotQuery, SnapshotSpec
-from stqsh.storage.older_queries import composed
 
 
 def expression(value: Any) -> Any:

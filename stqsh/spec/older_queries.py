@@ -6,17 +6,15 @@ NOW in its options. Versions before 0.2 also wrote the operands of AND and OR as
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from stqsh.spec.query import MOST_MEMBERS, QuerySpec, SlotQuery, SnapshotSpec
-from stqsh.spec.query_rows import Path
 
 _LOOKS = ("each_step", "sync_us", "window_us")
-_PARTS: dict[str, Path] = {
+_PARTS: dict[str, tuple[str, ...]] = {
     "region": ("members", "region"),
     "condition": ("members", "condition"),
     "select": ("result", "select"),
@@ -52,27 +50,36 @@ def composed(old: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def compose_queries(connection: sqlite3.Connection) -> None:
-    """Upgrade all queries in control.db, in the open transaction; rows that cannot be read stay."""
-    connection.create_function("upgraded", 2, _upgraded, deterministic=True)
-    kinds = ", ".join(f"'{kind}'" for kind in UPGRADES)
-    connection.execute(f"UPDATE log SET spec = upgraded(kind, spec) WHERE kind IN ({kinds})")
-    connection.execute("UPDATE queries SET spec = upgraded('register', spec) WHERE spec <> ''")
-    connection.execute(
-        "UPDATE patterns SET spec = upgraded('register', spec), pattern = upgraded('template', pattern)"
-    )
-    connection.execute("UPDATE query_streams SET spec = upgraded('create_query_stream', spec)")
+def composed_path(path: Sequence[Any]) -> tuple[Any, ...]:
+    """Return where a part of an older query is now, given its path."""
+    return (*_PARTS.get(path[0], path[:1]), *path[1:])
+
+
+def composed_items(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the JSON of older commands or questions to slots, which logs of slots keep, as they are now."""
+    return [
+        {name: composed(part) if name in ("query", "before", "spec") else part for name, part in item.items()}
+        for item in items
+    ]
+
+
+def upgraded(kind: str, text: str) -> str:
+    """Return the JSON of a row of the log, or of a template, with its queries upgraded.
+
+    The JSON stays as it is if it cannot be read: reading it then fails with the name of the row.
+
+    Args:
+        kind: The kind of the row, one of `UPGRADES`.
+        text: Its JSON.
+    """
+    try:
+        return msgspec.json.encode(UPGRADES[kind](msgspec.json.decode(text))).decode()
+    except (msgspec.MsgspecError, KeyError, TypeError, AttributeError):
+        return text
 
 
 def _given(part: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in part.items() if value is not None and value is not False}
-
-
-def _upgraded(kind: str, text: str) -> str:
-    try:
-        return msgspec.json.encode(UPGRADES[kind](msgspec.json.decode(text))).decode()
-    except (msgspec.MsgspecError, KeyError, TypeError, AttributeError):
-        return text  # reading it fails with the name of the row
 
 
 def _struct(wanted: type[Any]) -> Callable[[Any], Any]:
@@ -97,7 +104,7 @@ def _with_operands(value: Any) -> Any:
 
 def _template(old: Any) -> Any:
     """Upgrade the JSON of a `QueryTemplate`, whose spec has holes."""
-    holes = [[(*_PARTS.get(path[0], path[:1]), *path[1:]), hole] for path, hole in old["holes"]]
+    holes = [[composed_path(path), hole] for path, hole in old["holes"]]
     return old | {"spec": composed(old["spec"]), "holes": holes}
 
 
