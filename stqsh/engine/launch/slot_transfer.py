@@ -17,6 +17,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from stqsh.core.state.slot_state import SlotState, snapshot
 from stqsh.engine.config import STATE_FORMATS, TUNING, EngineSettings
 from stqsh.engine.ingest.record_replay import replay_records
@@ -108,7 +110,7 @@ class ClusterSaves:
         carry_from_heads(self._settings.blobs, self._heads(checkpoint), home_blobs(files), batch)
         restart_checkpoint(checkpoint, batch, home_blobs(files / "checkpoint"))
         _whole_offset(checkpoint, batch)
-        return replace(describe_staged(self._control, files), state=SAVED_STATE)
+        return msgspec.structs.replace(describe_staged(self._control, files), state=SAVED_STATE)
 
 
 def _whole_offset(checkpoint: Blobs, batch: int) -> Offset:
