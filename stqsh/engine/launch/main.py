@@ -50,7 +50,10 @@ from stqsh.storage.staging import remove_left
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from stqsh.engine.operators.located_snapshots import LocatedSnapshots
+    from stqsh.engine.spark.spark_internals import Heads
     from stqsh.spec.stats import TaskTiming
+    from stqsh.storage.blobs import Blobs
 
 log = logging.getLogger("stqsh.engine")
 
@@ -212,14 +215,11 @@ class Engine:
         ).start()
         delivery.retention.start()
         watchdog.start()
-        if not settings.local:
-            snapshots.start()
         try:
-            with self._outside(control):
+            with self._outside(control), _on_cluster(spark, settings, control, snapshots):
                 supervisor.run()
         finally:
             watchdog.stop()
-            snapshots.stop()
             preparer.stop()
             delivery.retention.stop()
 
@@ -340,6 +340,30 @@ def _leave(spark: SparkSession, settings: EngineSettings) -> None:
     if _alive(spark):
         spark.stop()
     remove_scratch(settings)
+
+
+@contextmanager
+def _on_cluster(
+    spark: SparkSession, settings: EngineSettings, control: ControlDb, snapshots: LocatedSnapshots
+) -> Iterator[None]:
+    """Run what asks the executors of a cluster; there is nothing to run on one machine."""
+    if settings.local:
+        yield
+        return
+    from stqsh.engine.launch.slot_transfer import ClusterSaves
+    from stqsh.engine.operators.spark_operators import stored_heads
+
+    def heads(checkpoint: Blobs) -> Heads:
+        return stored_heads(spark, checkpoint, settings.slots)
+
+    saves = ClusterSaves(settings, control, heads)
+    snapshots.start()
+    saves.start()
+    try:
+        yield
+    finally:
+        saves.stop()
+        snapshots.stop()
 
 
 def engine_settings(home: SessionHome, control: ControlDb) -> EngineSettings:

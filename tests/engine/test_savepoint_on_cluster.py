@@ -1,0 +1,68 @@
+"""A session moves between one machine and a cluster by savepoints, and prints what it would have printed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from support.mixed import mixed_script
+
+STEPS = 18
+PARTS = (5, 6)
+"""The steps before the first savepoint, and between the first and the second."""
+
+
+def stqsh(folder: Path, *words: str) -> bytes:
+    environ = {**os.environ, "STQSH_HOME": str(folder / "homes")}
+    command = [sys.executable, "-m", "stqsh", *words]
+    done = subprocess.run(command, env=environ, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
+def write_profile(folder: Path, name: str, settings: dict[str, object]) -> str:
+    file = folder / f"{name}.yaml"
+    file.write_text(yaml.safe_dump({"engine": {"slots": 2, "memory": "1g"}} | settings), encoding="utf-8")
+    return str(file)
+
+
+@pytest.mark.spark
+@pytest.mark.cluster
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_a_session_goes_from_a_cluster_to_one_machine_and_back(tmp_path: Path, is_stored: bool) -> None:
+    script = mixed_script(tmp_path, seed=2, steps=STEPS)
+    before, *_ = script.read_text(encoding="utf-8").split("\nRUN")
+    stored: dict[str, object] = {"session": {"storage": f"file://{tmp_path}/storage"}} if is_stored else {}
+    spark = {"master": "local-cluster[2,1,1024]", "executor.memory": "700m"}
+    one = write_profile(tmp_path, "one", {})
+    cluster = write_profile(tmp_path, "cluster", {"spark": spark} | stored)
+
+    def printed(session: str, profile: str, text: str) -> list[bytes]:
+        script.write_text(text, encoding="utf-8")
+        words = ["run", str(script), "--session", session, "--profile", profile, "--format", "jsonl"]
+        lines = stqsh(tmp_path, *words).splitlines()
+        stqsh(tmp_path, "stop", session)
+        return lines
+
+    def moved(session: str, to: str, profile: str) -> None:
+        stqsh(tmp_path, "restore", to, "FROM", f"{tmp_path}/of-{session}", "--profile", profile)
+
+    def saves(session: str) -> str:
+        return f"\nSAVE TO '{tmp_path}/of-{session}';\n"
+
+    asked = "\nSELECT COUNT(*) AS n, SUM(x) AS x FROM taxis INSIDE RECT(0, 0, 7, 7);\n"
+    first, second = (f"RUN {steps} STEPS;\n{asked}" for steps in PARTS)
+    expected = printed("whole", one, f"{before}\n{first}{second}RUN;\n{asked}")
+    found = printed("a", cluster, f"{before}\n{first}{saves('a')}")
+    moved("a", "b", one)
+    found += printed("b", one, f"{second}{saves('b')}")
+    moved("b", "c", cluster)
+    found += printed("c", cluster, f"RUN;\n{asked}{saves('c')}")
+    assert found == expected
+    moved("c", "d", one)
+    assert printed("d", one, asked) == expected[-1:]
