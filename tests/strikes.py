@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from support.clusters import EXECUTOR, Cluster, cluster, restart_name_node, start_hdfs, start_s3
 from support.hosts import missing, scratch_folder
 from support.local import local_session
-from support.mixed import mixed_script
+from support.mixed import archived_elsewhere, mixed_script
 from support.running import run_script
 from support.s3 import CREDENTIALS
 
@@ -184,7 +184,7 @@ def run_round(folder: Path, unpacked: Path, store: str, seed: int, most: int, st
     """
     file, out = mixed_script(folder, seed, steps), folder / "struck.jsonl"
     with local_session(folder / "local", slots=2, published=True) as session:
-        expected = run_script(session, file.read_text(encoding="utf-8"), file)
+        expected = run_script(session, archived_elsewhere(file.read_text(encoding="utf-8")), file)
     fault = folder / "fault" if store == "s3" else None
     environ = {**CREDENTIALS, "STQSH_ENGINE_MAX_RECORDS_PER_BATCH": RECORDS}
     with cluster(folder, workers=2, binds={"stqsh": unpacked}, environ=environ) as made:
