@@ -37,7 +37,7 @@ from stqsh.errors import OtherVersionError, StqshError
 from stqsh.fs import DURABILITY
 from stqsh.garbage import collect_seldom
 from stqsh.storage.arena_cleanup import claim_arena, name_arena, remove_lost_arenas
-from stqsh.storage.blobs import checkpoint_blobs, open_blobs, place_checkpoint
+from stqsh.storage.blobs import StorageAwayError, checkpoint_blobs, open_blobs, place_checkpoint
 from stqsh.storage.control_log import ControlDb, get_meta, session_uuid, set_meta
 from stqsh.storage.control_mirror import ControlMirror, mirror_of
 from stqsh.storage.engine_info import COMPILING
@@ -94,6 +94,7 @@ class Engine:
     def __init__(self, home: SessionHome, origin: Origin | None = None) -> None:
         self._home = home
         self._heart = Heartbeat(home, origin, self._stop_by_itself)
+        self._restarts = origin.restarts if origin else 0
         self._is_ready = False
         self._mendings = 0
         self._begun = time.monotonic()
@@ -107,7 +108,7 @@ class Engine:
             self._run()
         except StqshError as error:
             log.error("%s", error)
-            return self._failed(error, crashed=isinstance(error, JvmDiedError))
+            return self._failed(error, crashed=isinstance(error, JvmDiedError) or self._may_return(error))
         except Exception as error:
             log.exception("the engine failed")
             return self._failed(error, crashed=self._is_ready)
@@ -125,6 +126,10 @@ class Engine:
             return CRASHED
         self._heart.tell("failed", text)
         return 1
+
+    def _may_return(self, error: StqshError) -> bool:
+        """Return whether a storage fails with which the session has run before."""
+        return isinstance(error, StorageAwayError) and (self._is_ready or self._restarts > 0)
 
     def _stop_by_itself(self, why: str) -> None:
         log.warning("%s: the engine stops", why)

@@ -10,6 +10,7 @@ from stqsh.engine.spark.cluster import STANDALONE
 from stqsh.errors import StqshError
 from stqsh.program import program
 from stqsh.sources.live.protocol import SourceAwayError
+from stqsh.storage.blobs import StorageAwayError
 
 
 def check_master(settings: EngineSettings) -> None:
@@ -56,6 +57,7 @@ _NAMED = re.compile(r"^(?:[\w$]+\.)*(?P<name>\w*(?:Error|Exception|Busy|Exit))\b
 _INNER = re.compile(r"(?:[\w$]+\.)+\w*(?:Error|Exception): .*")
 _WRAPPERS = ("org.apache.spark", "pyspark.", "py4j.")
 _HINT = "hint: "
+_AWAY = (SourceAwayError.__name__, StorageAwayError.__name__)
 _MOST = 300
 
 _NO_ROOM = (
@@ -92,9 +94,13 @@ def reason(error: BaseException | None) -> str:
     return plain or _shorten(cause or type(error).__name__)
 
 
-def waits_for_source(error: BaseException | None) -> bool:
-    """Return whether a query failed because a live source does not respond; a retry succeeds once it does."""
-    return SourceAwayError.__name__ in _cause_line(str(error)).partition(":")[0]
+def waits_for(error: BaseException | None) -> str | None:
+    """Return the reason if a query failed because a live source or the storage does not respond.
+
+    A retry succeeds once it does.
+    """
+    kind, _, why = _cause_line(str(error)).partition(": ")
+    return why if kind.endswith(_AWAY) else None
 
 
 def has_late_worker(error: BaseException | None) -> bool:
