@@ -33,11 +33,10 @@ def write_profile(folder: Path, name: str, settings: dict[str, object]) -> str:
 @pytest.mark.spark
 @pytest.mark.cluster
 @pytest.mark.timeout(1500)
-@pytest.mark.parametrize("is_stored", [True, False])
-def test_a_session_goes_from_a_cluster_to_one_machine_and_back(tmp_path: Path, is_stored: bool) -> None:
+def test_a_session_goes_from_a_cluster_to_one_machine_and_back(tmp_path: Path) -> None:
     script = mixed_script(tmp_path, seed=2, steps=STEPS)
     before, *_ = script.read_text(encoding="utf-8").split("\nRUN")
-    stored: dict[str, object] = {"session": {"storage": f"file://{tmp_path}/storage"}} if is_stored else {}
+    stored = {"session": {"storage": f"file://{tmp_path}/storage"}}
     spark = {"master": "local-cluster[2,1,1024]", "executor.memory": "700m"}
     one = write_profile(tmp_path, "one", {})
     cluster = write_profile(tmp_path, "cluster", {"spark": spark} | stored)
