@@ -57,7 +57,14 @@ _NAMED = re.compile(r"^(?:[\w$]+\.)*(?P<name>\w*(?:Error|Exception|Busy|Exit))\b
 _INNER = re.compile(r"(?:[\w$]+\.)+\w*(?:Error|Exception): .*")
 _WRAPPERS = ("org.apache.spark", "pyspark.", "py4j.")
 _HINT = "hint: "
+_CAUSE = "Caused by: "
 _AWAY = (SourceAwayError.__name__, StorageAwayError.__name__)
+_HADOOP_AWAY = re.compile(
+    r"^.*(?:Call From \S+ to \S+ failed|SafeModeException|ConnectTimeoutException|AWSStatus500Exception"
+    r"|AWSServiceThrottledException|AWSClientIOException|AWSServiceIOException|AWSApiCallTimeoutException).*$",
+    re.MULTILINE,
+)
+"""A pattern of the lines in which Hadoop, by which Spark writes its checkpoint, reports a store that fails."""
 _MOST = 300
 
 _NO_ROOM = (
@@ -100,7 +107,12 @@ def waits_for(error: BaseException | None) -> str | None:
     A retry succeeds once it does.
     """
     kind, _, why = _cause_line(str(error)).partition(": ")
-    return why if kind.endswith(_AWAY) else None
+    if kind.endswith(_AWAY):
+        return why
+    line = _HADOOP_AWAY.search(str(error).split(_DESCRIPTION, 1)[0])
+    return (
+        line and f"Spark's checkpoint is out of reach: {_shorten(line.group().strip().removeprefix(_CAUSE))}"
+    )
 
 
 def has_late_worker(error: BaseException | None) -> bool:
@@ -120,7 +132,7 @@ def remedy(error: BaseException | None) -> str | None:
 
 def _cause_line(text: str) -> str:
     before = text.split(_DESCRIPTION, 1)[0]
-    lines = [line.strip().removeprefix("Caused by: ") for line in before.splitlines()]
+    lines = [line.strip().removeprefix(_CAUSE) for line in before.splitlines()]
     lines = [line for line in lines if line and not _FRAME.match(line)]
     inner = [found.group() for line in lines[:1] if (found := _INNER.search(line))]
     named = [*inner, *(line for line in lines if _NAMED.match(line))]
