@@ -64,7 +64,7 @@ _HADOOP_AWAY = re.compile(
     r"|AWSServiceThrottledException|AWSClientIOException|AWSServiceIOException|AWSApiCallTimeoutException).*$",
     re.MULTILINE,
 )
-"""A pattern of the lines in which Hadoop, by which Spark writes its checkpoint, reports a store that fails."""
+"""A pattern of the lines in which Hadoop, which writes Spark's checkpoint, reports a store that fails."""
 _MOST = 300
 
 _NO_ROOM = (
@@ -110,9 +110,8 @@ def waits_for(error: BaseException | None) -> str | None:
     if kind.endswith(_AWAY):
         return why
     line = _HADOOP_AWAY.search(str(error).split(_DESCRIPTION, 1)[0])
-    return (
-        line and f"Spark's checkpoint is out of reach: {_shorten(line.group().strip().removeprefix(_CAUSE))}"
-    )
+    said = line and _shorten(line.group().strip().removeprefix(_CAUSE))
+    return said and f"Spark's checkpoint is out of reach: {said}"
 
 
 def has_late_worker(error: BaseException | None) -> bool:
