@@ -27,7 +27,7 @@ INSERT INTO watched VALUES ('west', 3, 5, 2.5, NULL), ('south', 5, 2, 2, NULL);
 INSERT INTO watched (name, _drop) VALUES ('north', TRUE);
 """
 _ROUTED = "REPARTITION posts USING {strategy};\n"
-_KEEP = "KEEP 4 s ARCHIVE TO '{folder}/archive'"
+_KEEP = "KEEP 10 s ARCHIVE TO '{folder}/archive'"
 
 
 def mixed_script(folder: Path, seed: int, steps: int = 20) -> Path:
