@@ -121,7 +121,7 @@ def test_rows_of_files_and_tables_are_fed(session: Session, tmp_path: Path) -> N
     letters = [row[1:4] for row in shown(session, "SHOW DEAD LETTERS;") if len(row) == 5]
     assert letters == [
         (str(file), 3, "y: a latitude of 91 is beyond 90"),
-        (str(file), 4, "n: 'x' is not a valid INT"),
+        (str(file), 4, "n: 'x' is not a valid BIGINT"),
     ]
     assert feed(session, "watch", [{"name": "d", "_drop": True}]) == FeedCount(1, 0)
     assert queries(session) == {}

@@ -54,7 +54,7 @@ TEMPLATES = (
     Template(FAR, "NEAREST {k} TO ({x}, {y}) WHERE status = {s}", ("k", "x", "y", "s")),
     Template("SELECT oid FROM taxis", "WHERE status = {s} OR lon > {r}", ("s", "r")),
     Template("SELECT oid FROM taxis", "INSIDE RECT(178, {y}, {e}, 2)", ("y", "e")),
-    Template("SELECT oid, lon * {r} AS far FROM taxis", "INSIDE RECT({x}, {y}, 3, 2)", ("x", "y"), ("r",)),
+    Template("SELECT oid, lon > {r} AS far FROM taxis", "INSIDE RECT({x}, {y}, 3, 2)", ("x", "y"), ("r",)),
 )
 VALUES = {
     "x": st.integers(-20, 20).map(lambda tenth: tenth / 10),
