@@ -123,7 +123,8 @@ def test_rows_of_files_and_tables_are_fed(session: Session, tmp_path: Path) -> N
         (str(file), 3, "y: a latitude of 91 is beyond 90"),
         (str(file), 4, "n: 'x' is not a valid BIGINT"),
     ]
-    assert feed(session, "watch", [{"name": "d", "_drop": True}]) == FeedCount(1, 0)
+    (tmp_path / "drops.jsonl").write_text('{"name": "d", "_drop": true}')
+    assert feed(session, "watch", tmp_path / "drops.jsonl") == FeedCount(1, 0)
     assert queries(session) == {}
 
 

@@ -157,6 +157,9 @@ class MemoryEngine(LocalEngine):
                 content = {"id": self.logged[id_], "stream_id": case.spec["id"]}
                 append(self.control, entry(kind, content))
 
+    def extend(self) -> None:
+        """Do nothing: stores are written by hand, so no generator can go on with them."""
+
     def _create_stream(self, case: Case) -> None:
         """Enter the stream, and write its records to a store that ends with the case, and not before."""
         spec, clock = stream_spec(case.spec, name=f"s{case.spec['id']}"), case.clock
