@@ -129,8 +129,8 @@ class GroupForm(msgspec.Struct, frozen=True, array_like=True):
         Slots of earlier versions have one object for both parts, whose fields have the same names.
         """
         if text.startswith("{"):
-            groups, timing = (msgspec.json.decode(text, type=part) for part in (AggregateSpec, Timing))
-            return GroupForm(groups, timing)
+            groups = msgspec.json.decode(text, type=AggregateSpec)
+            return GroupForm(groups, msgspec.json.decode(text, type=Timing))
         return msgspec.json.decode(text, type=GroupForm)
 
 
