@@ -6,10 +6,10 @@ view is therefore like any other query, continuous or not, and is independent of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from stqsh.lang.ast.expressions import And, Call, Column, Expression, Inside, Literal, Node, Star
 from stqsh.lang.ast.source import Span
@@ -60,20 +60,72 @@ def expanded(select: Select, catalogue: CatalogueView) -> Select:
         BindError: the view has no such column.
         NotSupportedError: there is no single equivalent SELECT.
     """
-    views = [one for one in select.relations if _view(one, catalogue) is not None]
-    if not views:
-        return select
-    if len(select.relations) > 1:
-        raise NotSupportedError("joins with a view", views[0].span)
-    [relation] = views
-    view = _view(relation, catalogue)
-    assert view is not None, "it is one of the views"
+    is_join = len(select.relations) > 1
+    views = {
+        relation: _opened(relation, view, catalogue, is_join=is_join)
+        for relation in select.relations
+        if (view := catalogue.view(relation.name)) is not None
+    }
+    return _Substitution(select, views, catalogue).applied() if views else select
+
+
+class _Opened(NamedTuple):
+    """A view in FROM: its SELECT, over its own sources, and its columns."""
+
+    select: Select
+    columns: Columns
+
+
+def _opened(relation: Relation, view: ViewSpec, catalogue: CatalogueView, *, is_join: bool) -> _Opened:
     inner = without_distinct(expanded(_select_of(view.text), catalogue), catalogue)
-    return _Substitution(relation, inner, _columns(inner, catalogue)).applied(select)
+    if is_join:
+        _check_joined(relation, inner)
+        inner = _qualified(inner, relation.alias or relation.name, catalogue)
+    return _Opened(inner, _columns(inner, catalogue))
 
 
-def _view(relation: Relation, catalogue: CatalogueView) -> ViewSpec | None:
-    return catalogue.view(relation.name)
+def _check_joined(relation: Relation, inner: Select) -> None:
+    """Raise `NotSupportedError` for a view that would have to be computed before it is joined."""
+    parts = {"groups": is_aggregated(inner), "a LIMIT": inner.limit is not None, "NEAREST": inner.nearest}
+    for part, is_there in parts.items():
+        if is_there:
+            raise NotSupportedError(f"joins with the view {relation.name}, which has {part}", relation.span)
+
+
+def _qualified(inner: Select, name: str, catalogue: CatalogueView) -> Select:
+    """Return a view's SELECT with source names that no other source of a join has.
+
+    A single source gets the name that the view has in the join; several get that name as a prefix.
+    """
+    several = len(inner.relations) > 1
+    relations = tuple(
+        replace(one, alias=f"{name}_{one.alias or one.name}" if several else name) for one in inner.relations
+    )
+    owners: dict[tuple[str | None, str], str] = {}
+    for old, new in zip(inner.relations, relations, strict=True):
+        assert new.alias is not None
+        for column in _types(old, catalogue):
+            for qualifier in (None, old.name, old.alias):
+                owners.setdefault((qualifier, column), new.alias)
+
+    def owned(node: Column) -> Column:
+        owner = owners.get((node.qualifier, node.name))
+        is_location = owner is None and node.name.lower() in LOCATIONS
+        return replace(node, qualifier=owner) if owner is not None or is_location else node
+
+    items = tuple(
+        replace(item, expression=value, alias=column)
+        for item in inner.items
+        for column, value in _named(item, inner, catalogue)
+    )
+    whole: Select = _rewritten(replace(inner, items=items, relations=()), owned)
+    return replace(whole, relations=relations)
+
+
+def _types(relation: Relation, catalogue: CatalogueView) -> Collection[str]:
+    """Return the names of the columns of a stream or a table."""
+    spec = catalogue.stream(relation.name) or catalogue.table(relation.name)
+    return () if spec is None else spec.types
 
 
 @lru_cache(_KEPT)
@@ -123,23 +175,23 @@ def _name(node: Expression, inner: Select, catalogue: CatalogueView) -> str:
 
 
 class _Substitution:
-    """Replaces a view by its own SELECT.
+    """Replaces views in FROM by their own SELECTs.
 
     Args:
-        relation: The view in FROM.
-        inner: The view's SELECT, over its own stream.
-        columns: The columns of the view.
+        outer: The SELECT that has them in FROM.
+        views: Each of its views as the SELECT that takes its place.
     """
 
-    def __init__(self, relation: Relation, inner: Select, columns: Columns) -> None:
-        self._name = relation.name
-        self._qualifiers = {relation.name, relation.alias}
-        self._inner, self._columns = inner, columns
+    def __init__(self, outer: Select, views: dict[Relation, _Opened], catalogue: CatalogueView) -> None:
+        self._outer, self._views, self._catalogue = outer, views, catalogue
+        self._others = {one: _types(one, catalogue) for one in outer.relations if one not in views}
 
-    def applied(self, outer: Select) -> Select:
-        """Return the SELECT that is equivalent to one over the view."""
-        inner, has_groups = self._inner, is_aggregated(outer) or outer.distinct
-        self._check(outer, has_groups)
+    def applied(self) -> Select:
+        """Return the SELECT that is equivalent to the one over the views."""
+        outer, has_groups = self._outer, is_aggregated(self._outer) or self._outer.distinct
+        for relation, view in self._views.items():
+            self._check(relation, view.select, has_groups)
+        inner = self._combined()
         where = [self._value(outer.where)] if outer.where is not None else []
         if outer.region is not None:
             where.append(Inside(_LOCATION, outer.region, span=outer.region.span))
@@ -164,10 +216,21 @@ class _Substitution:
             slide=inner.slide or outer.slide,
         )
 
-    def _check(self, outer: Select, has_groups: bool) -> None:
-        """Raise `NotSupportedError` for parts that would have to be computed after the view."""
-        inner, view = self._inner, f"the view {self._name}, which has"
-        place = outer.relations[0].span
+    def _combined(self) -> Select:
+        """Return the SELECTs of the views as one, over all sources; only one of them is over a stream."""
+        inners = [view.select for view in self._views.values()]
+        relations = [
+            one
+            for relation in self._outer.relations
+            for one in (self._views[relation].select.relations if relation in self._views else (relation,))
+        ]
+        streams = [one for one in inners if any(self._catalogue.stream(r.name) for r in one.relations)]
+        where = _both([one.where for one in inners])
+        return replace((streams or inners)[0], relations=tuple(relations), where=where)
+
+    def _check(self, relation: Relation, inner: Select, has_groups: bool) -> None:
+        """Raise `NotSupportedError` for parts that would have to be computed after a view."""
+        outer, view, place = self._outer, f"the view {relation.name}, which has", relation.span
         of_groups = is_aggregated(inner)
         chooses = outer.where is not None or outer.region is not None or outer.nearest is not None
         if of_groups and (has_groups or outer.region is not None or outer.nearest is not None):
@@ -182,17 +245,47 @@ class _Substitution:
     def _items(self, item: SelectItem) -> list[SelectItem]:
         node = item.expression
         if isinstance(node, Star):
-            if node.qualifier is not None and node.qualifier not in self._qualifiers:
-                raise self._unknown_qualifier(node.qualifier, node.span)
             return [
                 SelectItem(placed(value, node.span), name, span=item.span)
-                for name, value in self._columns.items()
+                for name, value in self._all(node).items()
             ]
         value = self._value(node)
         if item.alias is not None or isinstance(node, Call):
             return [replace(item, expression=value)]
         alias = node.name if isinstance(node, Column) else printed(node)
         return [SelectItem(value, alias, span=item.span)]
+
+    def _all(self, star: Star) -> dict[str, Expression]:
+        """Return the columns that `*` means."""
+        if star.qualifier is not None:
+            [relation] = self._owners(star.qualifier, star.span)
+            view = self._views.get(relation)
+            return dict(view.columns if view else self._own(relation))
+        found: dict[str, Expression] = {}
+        for relation in self._outer.relations:
+            view = self._views.get(relation)
+            columns = view.columns if view else self._own(relation, skip_key=bool(found))
+            for name, value in columns.items():
+                if name in found:
+                    hint = "choose columns by name, and name one with AS"
+                    raise BindError(f"two columns of * are called {name!r}", star.span, hint=hint)
+                found[name] = value
+        return found
+
+    def _own(self, relation: Relation, *, skip_key: bool = False) -> Columns:
+        """Return the columns of a stream or a table in FROM; a joined one's key is a column of another."""
+        table = self._catalogue.table(relation.name)
+        key = table.key if skip_key and table is not None else None
+        name = relation.alias or relation.name
+        return {one: Column(one, name) for one in _types(relation, self._catalogue) if one != key}
+
+    def _owners(self, qualifier: str, span: Span) -> list[Relation]:
+        """Return the sources that have a name."""
+        found = [one for one in self._outer.relations if qualifier in (one.name, one.alias)]
+        if not found:
+            known = [name for one in self._outer.relations for name in (one.name, one.alias) if name]
+            raise BindError(f"unknown stream or alias {qualifier!r}", span, near=near(qualifier, known))
+        return found
 
     def _ordered(self, item: OrderItem, shown: frozenset[str]) -> OrderItem:
         """Return an expression of ORDER BY; a number stays, because it means a column of the select list."""
@@ -201,47 +294,87 @@ class _Substitution:
         return replace(item, expression=self._value(item.expression, shown))
 
     def _value(self, node: Expression, shown: frozenset[str] = frozenset()) -> Expression:
-        """Return an expression over the view's stream; the names `shown` in the select list stay."""
-        found: Expression = self._replaced(node, shown)
+        """Return an expression over the views' sources; the names `shown` in the select list stay."""
+
+        def meant(column: Column) -> Expression:
+            is_shown = column.qualifier is None and column.name in shown
+            return column if is_shown else self._column(column)
+
+        found: Expression = _rewritten(node, meant)
         return found
 
-    def _replaced(self, part: Any, shown: frozenset[str]) -> Any:
-        if isinstance(part, tuple):
-            return tuple(self._replaced(one, shown) for one in part)
-        if isinstance(part, Column):
-            return part if self._stays(part, shown) else self._column(part)
-        if isinstance(part, Inside) or not isinstance(part, Node) or not is_dataclass(part):
-            return part
-        old = {one.name: getattr(part, one.name) for one in fields(part) if one.name != "span"}
-        new = {name: self._replaced(value, shown) for name, value in old.items()}
-        changed = {name: value for name, value in new.items() if value is not old[name]}
-        return replace(part, **changed) if changed else part
-
-    def _stays(self, node: Column, shown: frozenset[str]) -> bool:
-        """Return whether a name is in the select list, or is the location of the view's stream."""
-        is_shown = node.qualifier is None and node.name in shown
-        return is_shown or (node.name.lower() in LOCATIONS and node.name not in self._columns)
-
     def _column(self, node: Column) -> Expression:
-        if node.qualifier is not None and node.qualifier not in self._qualifiers:
-            raise self._unknown_qualifier(node.qualifier, node.span)
-        found = self._columns.get(node.name)
-        if found is None and node.name.lower() == "distance":
-            found = self._columns.get("distance")
-        if found is None:
-            close = near(node.name, self._columns)
-            raise BindError(
-                f"view {self._name} has no column {node.name!r}",
-                node.span,
-                near=close,
-                hint=f"its columns are {', '.join(self._columns)}",
-            )
-        value: Expression = placed(found, node.span)
-        return value
+        """Return what a column of one of the sources means."""
+        if node.qualifier is None:
+            sources = list(self._outer.relations)
+        else:
+            sources = self._owners(node.qualifier, node.span)
+        views = [self._views[one] for one in sources if one in self._views]
+        if not views:
+            return node
+        found = [one.columns[node.name] for one in views if node.name in one.columns]
+        owners = [one for one in sources if node.name in self._others.get(one, ())]
+        if len(found) + len(owners) > 1:
+            if all(isinstance(one, Column) and one.name == node.name for one in found):
+                return node  # like any name of a join: the key of a table may be meant as well
+            raise self._ambiguous(node)
+        if owners:
+            return replace(node, qualifier=owners[0].alias or owners[0].name)
+        if not found and node.name.lower() in LOCATIONS:
+            return replace(node, qualifier=None)
+        if not found and node.name.lower() == "distance":
+            found = [one.columns["distance"] for one in views if "distance" in one.columns]
+        if found:
+            value: Expression = placed(found[0], node.span)
+            return value
+        raise self._no_column(node, sources)
 
-    def _unknown_qualifier(self, name: str, span: Span) -> BindError:
-        known = [one for one in self._qualifiers if one is not None]
-        return BindError(f"unknown stream or alias {name!r}", span, near=near(name, known))
+    def _ambiguous(self, node: Column) -> BindError:
+        """Return the error that several sources have a column."""
+        *names, last = [
+            f"{one.alias or one.name}.{node.name}"
+            for one in self._outer.relations
+            if node.name in (self._views[one].columns if one in self._views else self._others[one])
+        ]
+        several = "both" if len(names) == 1 else "several"
+        return BindError(
+            f"{node.name!r} is a column of {several}; write {', '.join(names)} or {last}", node.span
+        )
+
+    def _no_column(self, node: Column, sources: list[Relation]) -> BindError:
+        """Return the error that no source has a column."""
+        names = {
+            name: None
+            for one in sources
+            for name in (self._views[one].columns if one in self._views else _types(one, self._catalogue))
+        }
+        close, hint = near(node.name, names), f"its columns are {', '.join(names)}"
+        if len(sources) == 1:
+            return BindError(
+                f"view {sources[0].name} has no column {node.name!r}", node.span, near=close, hint=hint
+            )
+        among = " and ".join(one.name for one in sources)
+        hint = f"their columns are {', '.join(names)}"
+        return BindError(f"none of {among} has a column {node.name!r}", node.span, near=close, hint=hint)
+
+
+def _rewritten(part: Any, change: Callable[[Column], Expression]) -> Any:
+    """Return a part of a SELECT with each column replaced by what `change` returns for it.
+
+    A region's location stays, but without the name of its source: there is only one stream.
+    """
+    if isinstance(part, tuple):
+        return tuple(_rewritten(one, change) for one in part)
+    if isinstance(part, Column):
+        return change(part)
+    if isinstance(part, Inside):
+        return replace(part, column=_LOCATION) if part.column.name.lower() in LOCATIONS else part
+    if not isinstance(part, Node) or not is_dataclass(part):
+        return part
+    old = {one.name: getattr(part, one.name) for one in fields(part) if one.name != "span"}
+    new = {name: _rewritten(value, change) for name, value in old.items()}
+    different = {name: value for name, value in new.items() if value is not old[name]}
+    return replace(part, **different) if different else part
 
 
 def _both(conditions: list[Expression | None]) -> Expression | None:
