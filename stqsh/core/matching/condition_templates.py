@@ -20,6 +20,8 @@ from stqsh.spec.expression import (
     ContainsExpr,
     DurationExpr,
     Expr,
+    ExtentDistanceExpr,
+    ExtentTestExpr,
     InExpr,
     InsideEachExpr,
     InsideExpr,
@@ -83,6 +85,12 @@ class Template:
     def instants(self) -> list[CompareExpr]:
         """Its comparisons with NOW, or with NOW ± a constant, which is on the right."""
         return [node for node in find_nodes(self.shape, CompareExpr) if has_now(node.right)]
+
+    @cached_property
+    def extents(self) -> frozenset[str]:
+        """The columns of extents that it tests."""
+        kinds = (ExtentTestExpr, ExtentDistanceExpr)
+        return frozenset(node.extent.name for kind in kinds for node in find_nodes(self.shape, kind))
 
     @cached_property
     def around(self) -> tuple[RegionAround, ...]:

@@ -195,6 +195,8 @@ class QueryConditions:
     ) -> Array:
         template = self.templates[t]
         columns = self.columns(template.columns(self.resolver.location), versions)
+        for name in template.extents:
+            columns[name] = self.coded(name, versions)  # a dictionary, because extents are long
         texts = self._objects.table.pool.strings()
         for j, kind in enumerate(template.kinds):
             columns[parameter(j)] = decode(self.constant(t, j, queries), kind, texts)

@@ -97,6 +97,8 @@ def _altered(statement: AlterQuery, select: Select) -> Select:
         )
     if select.region is not None:
         return with_fields(select, region=statement.region)
+    if select.intersects is not None:
+        return with_fields(select, intersects=statement.region)
     return with_fields(select, where=_replaced(statement, select, statement.region))
 
 
