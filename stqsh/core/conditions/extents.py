@@ -164,10 +164,10 @@ class _Edges(NamedTuple):
 def distances(extents: Extents, x: Array, y: Array, planar: bool) -> Array:
     """Return how far each extent is from its own place; float64 (n,), metres or units, NaN for NULL.
 
-    It is 0 if the extent holds the place. Else it is that of the nearest point of an edge: exact on the plane;
-    on the sphere that point is the nearest on a map on which longitudes are shortened by the
-    cosine of the place's latitude, and the distance to it is that of the sphere. Either way around the globe
-    counts. Cost: one distance an edge.
+    It is 0 if the extent holds the place. Else it is that of the nearest point of an edge: exact on a plane;
+    on the sphere that point is the nearest on a map on which longitudes are shortened by the cosine of the
+    place's latitude, and the distance to it is that of the sphere. Either way around the globe counts. Cost:
+    one distance an edge.
     """
     found = np.full(len(x), np.nan)
     rows = np.flatnonzero((extents.of_row >= 0) & ~np.isnan(x) & ~np.isnan(y))

@@ -14,7 +14,7 @@ from typing import Literal
 from stqsh.lang.ast.expressions import Inside
 from stqsh.lang.ast.source import Span
 from stqsh.lang.binder.parameters import Hole
-from stqsh.lang.binder.regions import over_meridian
+from stqsh.lang.binder.regions import over_meridian, polygon_text
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import NotSupportedError
 from stqsh.spec.expression import ColumnExpr, Expr, ExtentDistanceExpr, ExtentTestExpr, LiteralExpr
@@ -35,12 +35,14 @@ def extent_test(node: Inside, region: Region, stream: StreamSpec, catalogue: Cat
     """Return the condition that extents have the relation of a node to its bound region.
 
     Raises:
-        NotSupportedError: the region moves, crosses the 180th meridian, or is named by a parameter.
+        NotSupportedError: the region moves, or is named by a parameter.
     """
-    if over_meridian(region, stream, catalogue) is not None:
-        raise NotSupportedError(f"a region over the 180th meridian {_OF_EXTENTS}", node.region.span)
     extent, planar = _extent(stream), stream.planar
     relation: Literal["inside", "intersects"] = "inside" if node.relation == "INSIDE" else "intersects"
+    parts = over_meridian(region, stream, catalogue)
+    if parts is not None:
+        area = region.area if isinstance(region, NamedRegionSpec) else None
+        return ExtentTestExpr(extent, relation, "polygon", polygon=polygon_text(parts.regions), area=area)
     match region:
         case RectangleSpec():
             return ExtentTestExpr(extent, relation, "rect", _numbers(region.box), planar=planar)
@@ -48,11 +50,11 @@ def extent_test(node: Inside, region: Region, stream: StreamSpec, catalogue: Cat
             operands = _numbers((x, y, radius))
             return ExtentTestExpr(extent, relation, "circle", operands, planar=planar, area=area)
         case PolygonSpec():
-            return ExtentTestExpr(extent, relation, "polygon", polygon=_wkt((region,)), planar=planar)
+            return ExtentTestExpr(extent, relation, "polygon", polygon=polygon_text((region,)), planar=planar)
         case NamedRegionSpec() if not isinstance(region.member, Hole):
             area_spec = catalogue.area(region.name)
             assert area_spec is not None, "the region is bound"
-            polygon = _wkt(catalogue.polygons(area_spec, region.member))
+            polygon = polygon_text(catalogue.polygons(area_spec, region.member))
             return ExtentTestExpr(
                 extent, relation, "polygon", polygon=polygon, planar=planar, area=region.area
             )
@@ -87,11 +89,3 @@ def _extent(stream: StreamSpec) -> ColumnExpr:
 def _numbers(values: Iterable[float]) -> tuple[LiteralExpr, ...]:
     """Return numbers, or the holes of parameters, as constants."""
     return tuple(LiteralExpr(value, "DOUBLE") for value in values)
-
-
-def _wkt(polygons: Iterable[PolygonSpec]) -> str:
-    parts = []
-    for polygon in polygons:
-        rings = (", ".join(f"{x!r} {y!r}" for x, y in ring) for ring in polygon.rings)
-        parts.append(f"({', '.join(f'({ring})' for ring in rings)})")
-    return f"MULTIPOLYGON ({', '.join(parts)})"
