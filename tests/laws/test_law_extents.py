@@ -119,25 +119,43 @@ def draw_query(draw: random.Random, planar: bool) -> Query:
     return Query(f"NEAREST {k} TO {place} {relation} {text}", first, (place, k))
 
 
-def draw_steps(draw: random.Random) -> list[Objects]:
-    """What each object is after each step."""
+def draw_steps(draw: random.Random, kind: str) -> list[Objects]:
+    """What each object is after each step; an event is always a new one, and has a shape."""
     now: Objects = {}
     steps = []
     for step in range(STEPS):
         told = KEYS[:6] if step == 0 else draw.sample(KEYS, 3)
-        now = now | {key: (draw_shape(draw), draw.randint(0, 3)) for key in told}
+        shapes = {key: (draw_shape(draw), draw.randint(0, 3)) for key in told}
+        if kind == "EVENT":
+            shapes = {f"{key}.{step}": one for key, one in shapes.items() if one[0] is not None}
+        now = now | shapes
         steps.append(now)
     return steps
 
 
-def script(folder: Path, steps: list[Objects], queries: list[Query], planar: bool, form: str) -> str:
+@dataclass(frozen=True)
+class Setting:
+    """How a case is typed and divided."""
+
+    kind: str
+    planar: bool
+    form: str
+    slots: int
+
+    @property
+    def between(self) -> str:
+        """A statement after the second step."""
+        return "REPARTITION m USING quadtree INTO 5 SLOTS;" if self.slots > 1 else "SHOW STREAMS;"
+
+
+def script(folder: Path, steps: list[Objects], queries: list[Query], setting: Setting) -> str:
     """The script of a case: queries, then a RUN and the same SELECTs for each step."""
     lines = []
     for step, now in enumerate(steps):
         before = steps[step - 1] if step else {}
         for key, (shape, v) in now.items():
             if before.get(key) != (shape, v):
-                row = {"oid": key, "v": v, "ts": step, "shape": written(shape, form)}
+                row = {"oid": key, "v": v, "ts": step, "shape": written(shape, setting.form)}
                 lines.append(json.dumps(row))
     (folder / "m.jsonl").write_text("\n".join(lines))
     selects = [f"SELECT oid{', DISTANCE' * bool(query.ranking)} FROM m {query.text}" for query in queries]
@@ -145,12 +163,15 @@ def script(folder: Path, steps: list[Objects], queries: list[Query], planar: boo
     registered = [f"REGISTER QUERY q{i} AS {select};" for i, select in enumerate(selects)]
     registered += [f"REGISTER QUERY c{i} AS {count};" for i, count in enumerate(counts)]
     create = (
-        "CREATE MOVING STREAM m (oid STRING, v BIGINT, shape STRING, ts TIMESTAMP) KEY oid LOCATION (shape)"
-        f" TIME ts FROM FILE '{folder}/m.jsonl' TICK 1 s{' PLANAR' * planar};"
+        f"CREATE {setting.kind} STREAM m (oid STRING, v BIGINT, shape STRING, ts TIMESTAMP) KEY oid"
+        f" LOCATION (shape) TIME ts FROM FILE '{folder}/m.jsonl' TICK 1 s{' PLANAR' * setting.planar};"
         f" CREATE REGION zone AS {ZONE.replace('POLYGON ', 'POLYGON')};"
     )
     asked = [f"{select};" for select in [*selects, *counts]]
-    return "\n".join([create, *registered, *["RUN 1 STEPS;", *asked] * len(steps)])
+    between = ["" if step != 1 else setting.between for step in range(len(steps))]
+    return "\n".join(
+        [create, *registered, *(line for one in between for line in ("RUN 1 STEPS;", *asked, one))]
+    )
 
 
 def written(shape: Shape | None, form: str) -> Any:
@@ -183,48 +204,59 @@ def check(query: Query, now: Objects, members: dict[str, float | None], planar: 
         assert [*members] == nearest or any(d % 0.5 > 0 for d in distances.values())
 
 
-@share(4)
-@given(
-    seed=st.integers(0, 2**32),
-    slots=st.sampled_from([1, 3]),
-    records=st.sampled_from([4, 400_000]),
+settings = st.builds(
+    Setting,
+    kind=st.sampled_from(["MOVING", "MOVING", "EVENT"]),
     planar=st.booleans(),
     form=st.sampled_from(["wkt", "wkb", "geojson"]),
+    slots=st.sampled_from([1, 3]),
 )
-def test_answers_are_those_of_shapes_one_by_one(
-    seed: int, slots: int, records: int, planar: bool, form: str
-) -> None:
+
+
+@share(4)
+@given(seed=st.integers(0, 2**32), setting=settings, records=st.sampled_from([4, 400_000]))
+def test_answers_are_those_of_shapes_one_by_one(seed: int, setting: Setting, records: int) -> None:
     draw = random.Random(seed)
-    steps = draw_steps(draw)
-    queries = [draw_query(draw, planar) for _ in range(6)]
-    with tempfile.TemporaryDirectory() as name, local_session(Path(name) / "home", slots, records) as session:
-        output = run_script(session, script(Path(name), steps, queries, planar, form))
+    steps = draw_steps(draw, setting.kind)
+    queries = [draw_query(draw, setting.planar) for _ in range(6)]
+    with (
+        tempfile.TemporaryDirectory() as name,
+        local_session(Path(name) / "home", setting.slots, records) as session,
+    ):
+        output = run_script(session, script(Path(name), steps, queries, setting))
     told = [json.loads(line) for line in output.splitlines()]
-    members: list[dict[str, float | None]] = [{} for _ in queries]
     plain = [query for query in queries if not query.ranking]
+    members: list[dict[str, float | None]] = [{} for _ in queries]
     totals: list[dict[str, int | None]] = [{} for _ in plain]
-    asked = [line for line in told if "statement" in line]
-    size = len(queries) + len(plain)
-    statements = sorted({line["statement"] for line in asked})
-    begin = 3 + len(queries) + len(plain)
     for step, now in enumerate(steps, start=1):
         for update in (line for line in told if line.get("step") == step):
-            number = int(update["query"][1:])
-            if update["query"][0] == "c":
-                totals[number] = update["row"] if update["op"] == "+" else totals[number]
-            elif update["op"] == "+":
-                members[number][update["key"]] = update["row"].get("DISTANCE")
-            else:
-                del members[number][update["key"]]
-        first = begin + (step - 1) * (size + 1) + 1
-        for number, query in enumerate(queries):
-            rows = [line["row"] for line in asked if line["statement"] == first + number]
-            snapshot = {row["oid"]: row.get("DISTANCE") for row in rows}
-            check(query, now, snapshot, planar)
-            assert snapshot.keys() == members[number].keys(), query.text
-        for number, query in enumerate(plain):
-            held = [v for key, (shape, v) in now.items() if shape is not None and query.holds(key, shape, v)]
-            expected = {"n": len(held), "s": sum(held) if held else None}
-            [row] = [line["row"] for line in asked if line["statement"] == first + len(queries) + number]
-            assert row == totals[number] == expected, query.text
-    assert statements
+            take(update, members, totals)
+        snapshots, counts = answers(told, step, len(queries), len(plain))
+        for query, snapshot, held in zip(queries, snapshots, members, strict=True):
+            check(query, now, snapshot, setting.planar)
+            assert snapshot.keys() == held.keys(), query.text
+        for query, count, total in zip(plain, counts, totals, strict=True):
+            values = [v for key, (shape, v) in now.items() if shape and query.holds(key, shape, v)]
+            assert count == total == {"n": len(values), "s": sum(values) if values else None}, query.text
+
+
+def take(update: Any, members: list[dict[str, float | None]], totals: list[Any]) -> None:
+    """Fold an update into the answers of the queries for objects and of the aggregates."""
+    number, is_member = int(update["query"][1:]), update["query"][0] == "q"
+    if update["op"] == "+" and is_member:
+        members[number][update["key"]] = update["row"].get("DISTANCE")
+    elif update["op"] == "+":
+        totals[number] = update["row"]
+    elif is_member:
+        del members[number][update["key"]]
+
+
+def answers(
+    told: list[Any], step: int, queries: int, counts: int
+) -> tuple[list[dict[str, float | None]], list[Any]]:
+    """The answers of the SELECTs after a step, each by its place in the script."""
+    each = queries + counts
+    first = 2 + each + (step - 1) * (each + 1) + 2 + (step > 2)
+    rows = [[line["row"] for line in told if line.get("statement") == first + place] for place in range(each)]
+    members = [{row["oid"]: row.get("DISTANCE") for row in some} for some in rows[:queries]]
+    return members, [total for (total,) in rows[queries:]]

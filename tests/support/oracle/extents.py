@@ -25,10 +25,14 @@ def relates(shape: Shape, relation: str, region: Shape | tuple[float, float, flo
 
 
 def far(shape: Shape, place: Place, planar: bool) -> float:
-    """How far a place is from the nearest point of a shape, 0 within it."""
+    """How far a place is from the nearest point of a shape, 0 within it.
+
+    The way over the 180th meridian counts where a part of the shape is more than 180 degrees away.
+    """
     if planar:
         return float(shape.distance(shapely.Point(place)))
-    turns = (0.0, 360.0, -360.0)
+    west, _, east, _ = shape.bounds
+    turns = [0.0, *([360.0] if east - place[0] > 180 else []), *([-360.0] if place[0] - west > 180 else [])]
     if any(shape.intersects(shapely.Point(place[0] + turn, place[1])) for turn in turns):
         return 0.0
     return min(
