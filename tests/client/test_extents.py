@@ -61,15 +61,14 @@ def test_a_file_of_polygons_is_a_stream_of_extents(session: Session, tmp_path: P
     write_boxes(tmp_path / file)
     [message, *_] = session.execute(f"CREATE MOVING STREAM boxes FROM FILE '{tmp_path / file}'; RUN;")
     assert isinstance(message, Message)
-    place = "geom" if file == "a.gpkg" else "geometry"
-    assert f"LOCATION ({place}): the objects have an extent, as they are no points" in message.text
-    found = rows(session, f"SELECT id, {place} shape, lon, lat FROM boxes;")
+    assert "LOCATION (geometry): the objects have an extent, as they are no points" in message.text
+    found = rows(session, "SELECT id, geometry shape, lon, lat FROM boxes;")
     for row, (name, box) in zip(found, BOXES.items(), strict=True):
         shape = shapely.from_wkt(row["shape"])
         assert row["id"] == name
         assert shape.equals_exact(box, 1e-6) or shape.symmetric_difference(box).area < 1e-9
         assert shape.touches(shapely.Point(row["lon"], row["lat"]))
-    assert rows(session, "SELECT id FROM boxes INSIDE (10.005, 49, 10.03, 51);") == [{"id": "b1"}]
+    assert rows(session, "SELECT id FROM boxes INSIDE (10.005, 49, 10.025, 51);") == [{"id": "b1"}]
     touching = rows(session, "SELECT id FROM boxes INTERSECTS (10.005, 49, 10.025, 51);")
     assert [row["id"] for row in touching] == ["b0", "b1", "b2"]
 
@@ -119,10 +118,10 @@ def test_what_is_no_extent_is_set_aside_and_an_empty_one_leaves(session: Session
         "shape: the geometry reaches beyond 180 or 90 degrees",
     ]
     list(session.execute("RUN;"))
-    assert rows(session, "SELECT id, shape FROM shapes;") == [
-        {"id": "bow", "shape": "MULTIPOLYGON (((1 1, 0 0, 0 2, 1 1)), ((2 0, 1 1, 2 2, 2 0)))"},
-        {"id": "high", "shape": "POINT (1 2)"},
-    ]
+    bow, high = rows(session, "SELECT id, shape FROM shapes;")
+    halves = "MULTIPOLYGON (((1 1, 0 0, 0 2, 1 1)), ((2 0, 1 1, 2 2, 2 0)))"
+    assert shapely.from_wkt(bow["shape"]).normalize() == shapely.from_wkt(halves).normalize()
+    assert high == {"id": "high", "shape": "POINT (1 2)"}
 
 
 def test_geojson_shows_extents_and_so_does_geopandas(session: Session, tmp_path: Path) -> None:
@@ -181,7 +180,7 @@ def test_regions_over_the_meridian_hold_extents_on_both_sides(session: Session, 
     found = rows(session, "SELECT id FROM shapes INTERSECTS (179, -1, 182.5, 1);")
     assert [row["id"] for row in found] == ["both", "e", "w"]
     [row] = rows(session, "SELECT DISTANCE FROM shapes WHERE id = 'e' NEAREST 1 TO (-179.5, 0);")
-    assert row["DISTANCE"] == pytest.approx(111_195.08, abs=1)
+    assert row["distance"] == pytest.approx(111_195.08, abs=1)
 
 
 @pytest.mark.parametrize(

@@ -244,7 +244,7 @@ def take(update: Any, members: list[dict[str, float | None]], totals: list[Any])
     """Fold an update into the answers of the queries for objects and of the aggregates."""
     number, is_member = int(update["query"][1:]), update["query"][0] == "q"
     if update["op"] == "+" and is_member:
-        members[number][update["key"]] = update["row"].get("DISTANCE")
+        members[number][update["key"]] = update["row"].get("distance")
     elif update["op"] == "+":
         totals[number] = update["row"]
     elif is_member:
@@ -258,5 +258,5 @@ def answers(
     each = queries + counts
     first = 2 + each + (step - 1) * (each + 1) + 2 + (step > 2)
     rows = [[line["row"] for line in told if line.get("statement") == first + place] for place in range(each)]
-    members = [{row["oid"]: row.get("DISTANCE") for row in some} for some in rows[:queries]]
+    members = [{row["oid"]: row.get("distance") for row in some} for some in rows[:queries]]
     return members, [total for (total,) in rows[queries:]]

@@ -29,12 +29,13 @@ from stqsh.spec.expression import (
     DistanceExpr,
     DistanceToExpr,
     Expr,
+    ExtentDistanceExpr,
     FunctionExpr,
     JoinExpr,
     LiteralExpr,
     NegativeExpr,
     RegionOfExpr,
-    has_node,
+    find_nodes,
     reads_location,
 )
 from stqsh.spec.functions import FUNCTIONS
@@ -117,8 +118,11 @@ def _scope(query: QuerySpec, name: Name, catalogue: CatalogueView) -> Scope:
         column.name: TypedExpression(column.value, type_of(column.value, plain), name.span)
         for column in query.select
     }
-    selected = any(has_node(column.value, DistanceExpr) for column in query.select)
-    return Scope(stream, plain.qualifiers, catalogue, joined, outputs, None if selected else _NOT_SELECTED)
+    kinds = (DistanceExpr, ExtentDistanceExpr)
+    selected = (node for column in query.select for kind in kinds for node in find_nodes(column.value, kind))
+    distance = next(selected, None)
+    names = stream, plain.qualifiers, catalogue, joined, outputs
+    return Scope(*names, _NOT_SELECTED) if distance is None else Scope(*names, None, distance)
 
 
 def _scope_of_groups(
@@ -147,7 +151,7 @@ def type_of(expr: Expr, scope: Scope) -> str:  # noqa: PLR0911  # one for each n
             return number_type(kind)
         case ConcatExpr() | RegionOfExpr():
             return "STRING"
-        case DistanceExpr() | DistanceToExpr():
+        case DistanceExpr() | DistanceToExpr() | ExtentDistanceExpr():
             return "DOUBLE"
         case NegativeExpr(operand):
             return type_of(operand, scope)
