@@ -110,7 +110,7 @@ def test_the_nearest_point_on_the_sphere_is_nearly_the_one_of_the_map() -> None:
         ]
         least = min(distance(place, one, planar=False) for one in some)
         [told] = extents.distances(
-            extents_of(pa.array([shape.wkt])), *(np.array([one]) for one in place), False
+            extents_of(pa.array([shape.wkt])), np.array([place[0]]), np.array([place[1]]), False
         )
         assert told == pytest.approx(least, rel=1e-3, abs=3)
 

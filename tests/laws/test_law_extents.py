@@ -61,16 +61,16 @@ def draw_shape(draw: random.Random) -> Shape | None:
         return None
     shape = shapely.from_wkt(draw.choice(SHAPES))
     scale, dx, dy = draw.choice([0.5, 0.5, 1.0, 1.5]), draw.choice(GRID), draw.choice(GRID)
-    return shapely.transform(shape, lambda places: places * scale + [dx, dy])
+    return shapely.transform(shape, lambda places: places * scale + (dx, dy))
 
 
 def draw_region(draw: random.Random, planar: bool) -> tuple[str, Any]:
     """A region as it is typed, and its shape, or x, y and radius of a circle."""
     match draw.choice(["rect", "rect", "circle", "polygon", "zone"]):
         case "rect":
-            x, y = sorted(draw.choices(GRID, k=2)), sorted(draw.choices(GRID, k=2))
-            corners = {(a, b) for a in x for b in y}
-            return f"RECT({x[0]}, {y[0]}, {x[1]}, {y[1]})", shapely.MultiPoint([*corners]).convex_hull
+            xs, ys = sorted(draw.choices(GRID, k=2)), sorted(draw.choices(GRID, k=2))
+            corners = {(a, b) for a in xs for b in ys}
+            return f"RECT({xs[0]}, {ys[0]}, {xs[1]}, {ys[1]})", shapely.MultiPoint([*corners]).convex_hull
         case "circle":
             x, y = draw.choice(GRID), draw.choice(GRID)
             radius = draw.choice(RADII) * (1 if planar else DEGREE_M)

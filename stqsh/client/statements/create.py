@@ -260,9 +260,10 @@ def _bound_to_folder(context: StatementContext, statement: Creation) -> Bound:
     files = FileSourceSpec(files_in_folder(source.path, source.format), source.format, source.options)
     time = _time_of_source(statement) if isinstance(statement, statements.CreateStream) else None
     found = recognize(files, None, time)
+    stream: statements.Statement = statement
     if isinstance(statement, statements.CreateStream):
-        statement, found = _with_extent(statement, found)
-    bound = bind(statement, context.view, inferred=found.columns)
+        stream, found = _with_extent(statement, found)
+    bound = bind(stream, context.view, inferred=found.columns)
     return _with_source(bound, msgspec.structs.replace(source, options=found.source.options), found.notes)
 
 

@@ -127,21 +127,25 @@ def _boxes(extents: Extents) -> Array:
 
 
 def _hold(corners: Array, boxes: Array) -> Array:
-    held: Array = (corners[:, :2] <= boxes[:, :2]).all(axis=1) & (boxes[:, 2:] <= corners[:, 2:]).all(axis=1)
+    held: Array = np.all(corners[:, :2] <= boxes[:, :2], axis=1) & np.all(
+        boxes[:, 2:] <= corners[:, 2:], axis=1
+    )
     return held
 
 
 def _overlap(corners: Array, boxes: Array) -> Array:
-    met: Array = (corners[:, :2] <= boxes[:, 2:]).all(axis=1) & (boxes[:, :2] <= corners[:, 2:]).all(axis=1)
+    met: Array = np.all(corners[:, :2] <= boxes[:, 2:], axis=1) & np.all(
+        boxes[:, :2] <= corners[:, 2:], axis=1
+    )
     return met
 
 
 def _rectangles(corners: Array) -> Array:
     """Return rectangles as shapes, objects (n,); those without an area become lines or points."""
     shapes: Array = np.asarray(shapely.box(*corners.T), object)
-    flat = (corners[:, :2] == corners[:, 2:]).any(axis=1)
+    flat = np.any(corners[:, :2] == corners[:, 2:], axis=1)
     shapes[flat] = shapely.linestrings(corners[flat].reshape(-1, 2, 2))
-    spots = (corners[:, :2] == corners[:, 2:]).all(axis=1)
+    spots = np.all(corners[:, :2] == corners[:, 2:], axis=1)
     shapes[spots] = shapely.points(corners[spots, :2])
     return shapes
 
@@ -178,8 +182,8 @@ def distances(extents: Extents, x: Array, y: Array, planar: bool) -> Array:
             ends, starts = edges.of(extents.of_row[mine])
             times = np.diff(starts, append=len(ends))
             at_x, at_y = np.repeat(x[mine], times), np.repeat(y[mine], times)
-            points = _nearest_points(ends, at_x + turn, at_y, planar)
-            far = distances_between(at_x, at_y, *map(frozen, points), planar)
+            to_x, to_y = _nearest_points(ends, at_x + turn, at_y, planar)
+            far = distances_between(at_x, at_y, frozen(to_x), frozen(to_y), planar)
             found[mine] = np.fmin(found[mine], np.minimum.reduceat(far, starts))
         solid = some[shapely.get_dimensions(extents.shapes)[extents.of_row[some]] == 2]
         holding = shapely.intersects_xy(extents.shapes[extents.of_row[solid]], x[solid] + turn, y[solid])
@@ -194,9 +198,9 @@ def _reaches(extents: Extents, x: Array, y: Array, planar: bool) -> Array:
         ends, starts = edges.of(extents.of_row[part])
         times = np.diff(starts, append=len(ends))
         at_x, at_y = np.repeat(x[part], times), np.repeat(y[part], times)
-        sides = [
-            distances_between(at_x, at_y, *map(frozen, one.T), planar) for one in (ends[:, :2], ends[:, 2:])
-        ]
+        x1, y1, x2, y2 = map(frozen, ends.T)
+        begins = distances_between(at_x, at_y, x1, y1, planar)
+        sides = begins, distances_between(at_x, at_y, x2, y2, planar)
         found[part] = np.maximum.reduceat(np.maximum(*sides), starts)
     return found
 

@@ -291,7 +291,7 @@ def _plain(column: pa.Array[Any]) -> Value:
     """Return a column in the type that expressions compute with."""
     kind = column.type
     if pa.types.is_dictionary(kind):  # extents, which are long
-        return column.dictionary_decode()  # type: ignore[attr-defined, no-any-return]
+        return column.dictionary_decode()  # type: ignore[attr-defined]
     if pa.types.is_timestamp(kind):
         return column.view(pa.int64())
     if pa.types.is_int32(kind):

@@ -89,8 +89,8 @@ class Template:
     @cached_property
     def extents(self) -> frozenset[str]:
         """The columns of extents that it tests."""
-        kinds = (ExtentTestExpr, ExtentDistanceExpr)
-        return frozenset(node.extent.name for kind in kinds for node in find_nodes(self.shape, kind))
+        tests, distances = find_nodes(self.shape, ExtentTestExpr), find_nodes(self.shape, ExtentDistanceExpr)
+        return frozenset(node.extent.name for node in chain(tests, distances))
 
     @cached_property
     def around(self) -> tuple[RegionAround, ...]:

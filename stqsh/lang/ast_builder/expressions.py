@@ -55,7 +55,7 @@ rules(
         "now": lambda parts: Now(span=span_of(parts[0])),
         "positive": only_part,
         "inside": lambda parts: Inside(*parts, span=parts[0].span),
-        "intersects": lambda parts: Inside(*parts, "INTERSECTS", span=parts[0].span),
+        "intersects": lambda parts: Inside(parts[0], parts[1], "INTERSECTS", span=parts[0].span),
         "not_": lambda parts: Not(parts[0], span=parts[0].span),
         "all_of": lambda parts: And(tuple(parts), span=cover(parts[0].span, parts[-1].span)),
         "any_of": lambda parts: Or(tuple(parts), span=cover(parts[0].span, parts[-1].span)),

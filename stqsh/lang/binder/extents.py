@@ -78,7 +78,8 @@ def nearest_distance(nearest: NearestSpec, stream: StreamSpec, span: Span) -> Ex
 
 def distance_from(place: tuple[float, float], stream: StreamSpec) -> Expr:
     """Return the distance of extents from a place."""
-    return ExtentDistanceExpr(_extent(stream), *_numbers(place), stream.planar)
+    x, y = _numbers(place)
+    return ExtentDistanceExpr(_extent(stream), x, y, stream.planar)
 
 
 def _extent(stream: StreamSpec) -> ColumnExpr:

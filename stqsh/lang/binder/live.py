@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -39,7 +41,7 @@ from stqsh.spec.expression import (
     reads_location,
 )
 from stqsh.spec.functions import FUNCTIONS
-from stqsh.spec.query import QuerySpec
+from stqsh.spec.query import QuerySpec, SelectColumn
 from stqsh.spec.stream import StreamSpec
 
 _NOT_SELECTED = "the query does not select DISTANCE"
@@ -118,11 +120,15 @@ def _scope(query: QuerySpec, name: Name, catalogue: CatalogueView) -> Scope:
         column.name: TypedExpression(column.value, type_of(column.value, plain), name.span)
         for column in query.select
     }
-    kinds = (DistanceExpr, ExtentDistanceExpr)
-    selected = (node for column in query.select for kind in kinds for node in find_nodes(column.value, kind))
-    distance = next(selected, None)
+    distance = next(chain.from_iterable(map(_distances, query.select)), None)
     names = stream, plain.qualifiers, catalogue, joined, outputs
     return Scope(*names, _NOT_SELECTED) if distance is None else Scope(*names, None, distance)
+
+
+def _distances(column: SelectColumn) -> Iterator[Expr]:
+    """Yield the nodes in a column for which DISTANCE stands."""
+    yield from find_nodes(column.value, DistanceExpr)
+    yield from find_nodes(column.value, ExtentDistanceExpr)
 
 
 def _scope_of_groups(

@@ -161,10 +161,9 @@ def flatten(row: FeatureRow, layout: RecordSchema) -> JsonObject | str:
         return row.reason
     point = _point(feature)
     if not layout.located:
-        place: JsonObject = {} if point is None else {"lon": point[0], "lat": point[1]}
-        if _GEOMETRY in layout.names:
-            place[_GEOMETRY] = feature.geometry
-        return {**feature.identity, **place, **feature.properties}
+        place = {} if point is None else {"lon": point[0], "lat": point[1]}
+        shape = {_GEOMETRY: feature.geometry} if _GEOMETRY in layout.names else {}
+        return {**feature.identity, **place, **shape, **feature.properties}
     if point is None:
         return "geometry: no Point"
     return {**feature.members, layout.x: point[0], layout.y: point[1]}
