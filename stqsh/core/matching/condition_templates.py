@@ -89,8 +89,9 @@ class Template:
     @cached_property
     def extents(self) -> frozenset[str]:
         """The columns of extents that it tests."""
-        tests, distances = find_nodes(self.shape, ExtentTestExpr), find_nodes(self.shape, ExtentDistanceExpr)
-        return frozenset(node.extent.name for node in chain(tests, distances))
+        tested = [node.extent.name for node in find_nodes(self.shape, ExtentTestExpr)]
+        measured = [node.extent.name for node in find_nodes(self.shape, ExtentDistanceExpr)]
+        return frozenset(tested + measured)
 
     @cached_property
     def around(self) -> tuple[RegionAround, ...]:

@@ -20,7 +20,7 @@ def relates(shape: Shape, relation: str, region: Shape | tuple[float, float, flo
         return bool(region.covers(shape) if relation == "INSIDE" else region.intersects(shape))
     x, y, radius = region
     if relation == "INTERSECTS":
-        return far(shape, (x, y), planar) <= radius
+        return bool(far(shape, (x, y), planar) <= radius)
     return all(distance((x, y), place, planar) <= radius for place in shapely.get_coordinates(shape))
 
 
