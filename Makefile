@@ -4,9 +4,10 @@ PYTHON ?= python3
 TESTERS ?= 2
 # STRICT=1 makes a failed preparation of quick starts an error; otherwise sessions only take longer to start.
 STRICT ?=
-# What `kills` draws its disturbances from, and how many there are.
+# What `kills` and `strikes` draw their disturbances from, and how many there are.
 SEED  ?= 1
 KILLS ?= 200
+STRIKES ?= 100
 VENV   := .venv
 BIN    := $(VENV)/bin
 # What a user needs; what those need who test and change stqsh; and what makes starts quick.
@@ -29,7 +30,7 @@ SYSTEMS := spark or slow or kafka or cluster or peers or browser or data
 PYTEST := $(BIN)/python -m pytest --numprocesses $(TESTERS) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo kafka-demo kafka-kills shell test test-systems test-all hunt bounds kills check bench peers screens wheel clean
+.PHONY: help install demo kafka-demo kafka-kills shell test test-systems test-all hunt bounds kills strikes check bench peers screens wheel clean
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -96,6 +97,9 @@ bounds: $(INSTALLED) $(READY)   ## the properties, by kernels that check every i
 
 kills: $(INSTALLED) $(READY)    ## processes of sessions killed at random; SEED=7 KILLS=200 say which and how often
 	@$(BIN)/python tests/kills.py --seed $(SEED) --kills $(KILLS)
+
+strikes: $(INSTALLED) $(READY)  ## hosts of a cluster struck at random, on Linux as root; SEED=7 STRIKES=100 say which and how often
+	@$(BIN)/python tests/strikes.py --seed $(SEED) --strikes $(STRIKES)
 
 kafka-kills: $(INSTALLED) $(READY)  ## 2 M records through Kafka while everything is killed; SEED says what is
 	@STQSH_ONCE_RECORDS=2000000 STQSH_ONCE_KILLS=30 STQSH_ONCE_RATE=8000 SEED=$(SEED) \

@@ -405,7 +405,7 @@ def bench(context: typer.Context) -> None:
 
 @app.command(epilog=page("feed"))
 def feed(
-    stream: Annotated[str, typer.Argument(metavar="STREAM", help="a stream FROM INSERTS")],
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="a stream FROM INSERTS, or a query stream")],
     file: Annotated[
         str | None, typer.Argument(metavar="FILE", help="its records; standard input without it")
     ] = None,

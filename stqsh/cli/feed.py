@@ -1,4 +1,4 @@
-"""`stqsh feed`: the records of a file, or of standard input as they come, for a stream FROM INSERTS."""
+"""`stqsh feed`: the records of a file, or of standard input as they come, for a stream or a query stream."""
 
 from __future__ import annotations
 

@@ -25,11 +25,11 @@ from stqsh.client.engine_process import OnProgress, stop_engine, wait_until_read
 from stqsh.client.read.accuracy import Summary, summary
 from stqsh.client.read.snapshots import SnapshotReader
 from stqsh.client.read.subscription import OnIdle, UpdateReader
-from stqsh.client.results import BulkRegistration, Outcome, Updates
+from stqsh.client.results import BulkRegistration, Outcome, Updates, WaitNotice
 from stqsh.client.run import RunHandle
 from stqsh.client.sink_wait import finish_sinks
 from stqsh.client.statements.context import StatementContext
-from stqsh.client.statements.dispatch import groups_of, parsed, performed, start_run
+from stqsh.client.statements.dispatch import groups_of, parsed, performed, rows_to_come, start_run
 from stqsh.lang.ast import statements as ast
 from stqsh.profile import Profile, load_profile
 from stqsh.spec.log import LogKind, RunSteps, RunToEnd
@@ -356,11 +356,15 @@ class Session:
 
         add_function(self.connection.db, function_spec(name, function, returns))
 
-    def finish_script(self) -> RunHandle | None:
+    def finish_script(self, on_wait: Callable[[WaitNotice], None] | None = None) -> RunHandle | None:
         """Log the RUN that the end of a script implies (language.md, "Running"), and return it.
 
         With continuous queries over finite streams, this is a RUN to the end. Otherwise, if commands about
-        queries wait for a step, it is a RUN of one step, which delivers their updates.
+        queries wait for a step, it is a RUN of one step, which delivers their updates. Like every RUN, it
+        begins once a query stream has all rows from standard input.
+
+        Args:
+            on_wait: called before a wait for these rows.
 
         Returns:
             None if there is nothing to wait for.
@@ -370,6 +374,9 @@ class Session:
         ...     script.finish_script() is None
         True
         """
+        for notice in rows_to_come(self.connection):
+            if on_wait is not None:
+                on_wait(notice)
         streams, progress = live_streams(self.connection.db), self.connection.progress()
         queries = count_queries(self.connection.db)
         if queries and not any(self._context.is_endless(stream) for stream in streams):

@@ -41,12 +41,16 @@ class _Pump:
     """Copies standard input into the spool of the latest stream that requested it.
 
     All streams share one thread, because two readers of the same input would each get only a part of it.
+
+    Attributes:
+        folder: The folder of that stream's spool; None before the first.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._writer: SpoolWriter | None = None
+        self.folder: Path | None = None
 
     def begin(self, folder: Path) -> threading.Thread:
         """Copy input from now on into a spool; return the copying thread."""
@@ -55,7 +59,7 @@ class _Pump:
         with self._lock:
             if self._writer is not None:
                 self._writer.keep()  # write what fits on the disk; its stream has been dropped
-            self._writer = SpoolWriter(folder)
+            self._writer, self.folder = SpoolWriter(folder), folder
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._copy, name=STDIN_THREAD, daemon=True)
                 self._thread.start()
@@ -86,6 +90,11 @@ _pump = _Pump()
 def pump_stdin(folder: Path) -> threading.Thread:
     """Copy standard input into a spool from now on; return the thread, which ends with the input."""
     return _pump.begin(folder)
+
+
+def pumped_folder() -> Path | None:
+    """Return the spool into which this process copies its standard input, or did so until the input ended."""
+    return _pump.folder
 
 
 def _read(descriptor: int) -> bytes:

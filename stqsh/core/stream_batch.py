@@ -84,7 +84,7 @@ def _whole(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> BatchPiec
     timing = batch.timing(spec)
     commands = digest(_unknown(batch.state, spec, [*commands_in(chunks)], timing))
     _check(commands, timing)
-    commands = replace(commands, registered=commands.registered.since(timing.first))
+    commands = commands.since(timing.first)
     copy = read_input(batch.state, spec, chunks)
     if copy is not None and commands.stream_dropped:
         copy = replace(copy, commands=replace(copy.commands, stream_dropped=True))
@@ -121,8 +121,8 @@ def _unknown(
     """Yield the commands, but skip registrations of older queries that the slot already has.
 
     The slot may have them from an earlier routing, or evaluate them over the copy by key. If it does not have
-    a query whose region is altered, the query is first registered with its former region, unless FOR has
-    ended it.
+    a query that is altered, the query is first registered in its former form, unless FOR has ended
+    it.
     """
     if not any(
         not command.are_new.all() if isinstance(command, NewQueries) else _may_be_unknown(command)
@@ -153,7 +153,7 @@ def _unknown(
 
 
 def _learned(command: AlterCommand) -> Iterator[SlotCommand]:
-    """Yield the commands that register a query whose altered region reaches this slot."""
+    """Yield the commands that register a query whose altered form concerns this slot."""
     if command.step is None:
         yield RegisterCommand(query=command.query)
     else:

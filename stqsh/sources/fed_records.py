@@ -1,4 +1,4 @@
-"""Records fed by hand: from a file, or from standard input as they arrive."""
+"""Records, or rows of a query stream, fed by hand: from a file, or from standard input as they arrive."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ from stqsh.sources.formats.csv_file import CsvDialect, csv_blocks
 from stqsh.sources.formats.geojson_file import may_be_collection
 from stqsh.sources.formats.json_file import json_block, load_object, record_names
 from stqsh.sources.formats.parquet_file import BLOCK_ROWS, locate_rows
-from stqsh.sources.formats.record_parser import FileBlock, RowBlock, parse
+from stqsh.sources.formats.record_parser import FileBlock, RowBlock, find_lines, parse
 from stqsh.sources.formats.record_schema import RecordSchema, check_options, match_names
 from stqsh.sources.formats.row_blocks import BLOCK_BYTES, BOM, PLAIN, text_blocks
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
+from stqsh.sources.inference import lacks_drops
 from stqsh.sources.live.message_formats import with_seconds
 from stqsh.sources.live.record_spool import SpoolSegment
+from stqsh.sources.live.text_lines import lacks_only
 from stqsh.sources.source_check import number_unit
 from stqsh.sources.source_files import UNREADABLE, format_named, format_of, options_of
+from stqsh.spec.query_stream import DROP_COLUMN
 from stqsh.spec.stream import FileSourceSpec, InsertsSourceSpec, Options, StreamSpec
 
 STDIN = "stdin"
@@ -106,43 +109,58 @@ def sniff(head: bytes) -> str:
     return "geojson" if is_feature or may_be_collection(text) else "jsonl"
 
 
-def read_fed(spec: StreamSpec, origin: Path | ArrivingBytes, form: str | None) -> Iterator[SpoolSegment]:
+def read_fed(
+    spec: StreamSpec, origin: Path | ArrivingBytes, form: str | None, *, with_lines: bool = False
+) -> Iterator[SpoolSegment]:
     """Yield the records fed to a stream, some MB at a time; those of standard input as they arrive.
 
     Args:
-        spec: a stream FROM INSERTS, whose FORMAT applies if `form` is None.
+        spec: a stream, or the rows of a query stream; the FORMAT of `FROM INSERTS` applies if `form` is None.
         origin: a file, or standard input.
         form: the format; None if the stream, the file's name or the first bytes determine it.
+        with_lines: whether segments have the lines of their records.
 
     Raises:
         SourceError: the input cannot be read, or lacks a declared column.
     """
-    assert isinstance(spec.source, InsertsSourceSpec), f"{spec.name} takes no INSERT"
-    form = form or spec.source.format
+    if form is None and isinstance(spec.source, InsertsSourceSpec):
+        form = spec.source.format
     name = readable_path(origin) if isinstance(origin, Path) else STDIN
     source = FileSourceSpec(name, form, spec.source.options)
     try:
         for layout, block in _blocks(origin, source, RecordSchema.of(spec)):
-            yield SpoolSegment.of(parse([block], layout), layout)
+            yield _segment(block, layout, name if with_lines else None)
     except UNREADABLE as problem:
         text = str(problem).replace("\n", " ")
         raise SourceError(f"{name} cannot be read: {text}") from problem
 
 
-def read_table(spec: StreamSpec, data: Any) -> Iterator[SpoolSegment]:
+def _segment(block: FileBlock, layout: RecordSchema, file: str | None) -> SpoolSegment:
+    """Return the records of a block; with the name of their file, they have their lines in it."""
+    found = parse([block], layout)
+    if file is not None:
+        found = replace(found, lines=find_lines([block], found.places))
+    return SpoolSegment.of(found, layout, file)
+
+
+def read_table(spec: StreamSpec, data: Any, *, with_lines: bool = False) -> Iterator[SpoolSegment]:
     """Yield the rows of a table in segments; `data` is anything that `as_table` accepts.
+
+    `with_lines`: whether segments have the places of their rows in the table, from 1 on.
 
     Raises:
         SourceError: it is not a table, or a declared column is missing.
     """
     table = as_table(data)
     layout = RecordSchema.of(spec)
+    if layout.may_lack_drops and DROP_COLUMN not in table.column_names:
+        layout = layout.without_drops
     names = [table.column_names[at] for at in match_names(layout.in_files.names, table.column_names, _TABLE)]
     first = 1
     for batch in table.select(names).combine_chunks().to_batches(BLOCK_ROWS):
         ordinals = np.arange(batch.num_rows, dtype=np.int64)
         block = RowBlock(batch.columns, ordinals, partial(locate_rows, batch, first))
-        yield SpoolSegment.of(parse([FileBlock(0, _TABLE, block)], layout), layout)
+        yield _segment(FileBlock(0, _TABLE, block), layout, _TABLE if with_lines else None)
         first += batch.num_rows
 
 
@@ -211,8 +229,13 @@ def _blocks(
         form, options = format_of(origin, source), options_of(origin, source)
         yield from _file_blocks(readable_path(origin), origin, form, layout, options)
         return
-    form, options = source.format or sniff(origin.head()), source.options
+    head, options = origin.head(), source.options
+    form = source.format or sniff(head)
     if form in ("csv", "jsonl"):
+        first_line = head.removeprefix(BOM).partition(b"\n")[0]
+        is_row = form == "csv" and layout.may_lack_drops
+        if is_row and lacks_only(first_line, options, layout.in_files.names, DROP_COLUMN):
+            layout = layout.without_drops
         given = layout.in_files
         for rows in _arriving_rows(origin, form, given, options):
             columns = with_seconds(given, options, rows.columns)
@@ -230,6 +253,8 @@ def _file_blocks(
     name: str, path: Path, form: str, layout: RecordSchema, options: Options
 ) -> Iterator[_FedBlock]:
     """Yield the blocks of a file; the first block determines the unit of numeric times."""
+    if layout.may_lack_drops and lacks_drops(path, FileSourceSpec(str(path), form, options)):
+        layout = layout.without_drops
     given = layout.in_files
     blocks = format_named(form).read(path, given, options)
     if "timestamp" not in options and (first := next(blocks, None)) is not None:

@@ -26,6 +26,7 @@ from stqsh.sources.source_files import (
     leaving_out,
     options_of,
 )
+from stqsh.spec.query_stream import DROP_COLUMN
 from stqsh.spec.stream import ColumnSpec, FileSourceSpec, GeneratorSourceSpec, SourceSpec
 
 _PROBED_FILES = 3
@@ -91,6 +92,13 @@ def columns_of_file(path: Path, source: FileSourceSpec) -> Columns:
         return found | dict.fromkeys(places, "DOUBLE")
     except (OSError, EOFError, pa.ArrowInvalid) as problem:
         raise SourceError(f"{path} cannot be read: {problem}") from problem
+
+
+def lacks_drops(path: Path, source: FileSourceSpec) -> bool:
+    """Return whether a file with rows of a query stream has columns, but none to drop queries."""
+    if format_of(path, source) not in TABULAR or source.options.get("header") is False:
+        return False  # what an object of JSON lacks is NULL, and columns without names are as declared
+    return DROP_COLUMN not in [name.lower() for name in columns_of_file(path, source)]
 
 
 def _is_located(columns: Columns) -> bool:

@@ -208,11 +208,12 @@ class _Changes:
         return Applied(registered, changed, replaced, dropped, self.dead)
 
     def _replace(self, name: str, query: StreamedQuery, row: int) -> None:
-        """Alter a query if only its region differs, else drop it and register it again."""
+        """Alter a query if ALTER can make it so, else drop it and register it again."""
         self._register()
-        before, after = query_by_id(self._db, query.id), None
-        if not self._beyond[row]:
-            after = altered(before.spec, self._wanted.spec(row), self._over)
+        before, wanted = query_by_id(self._db, query.id), self._wanted.spec(row)
+        if self._beyond[row]:
+            wanted = go_on(wanted, self._over, SessionRegions(self._db))
+        after = altered(before.spec, wanted, self._over)
         if after is None:
             self._drop(name, query, 2)
             self._new[name] = row

@@ -45,12 +45,12 @@ class ResumeCommand(ChangeCommand, frozen=True, tag="resume"):
 
 
 class AlterCommand(ChangeCommand, frozen=True, kw_only=True, tag="alter"):
-    """Give a query another region.
+    """Give a query another region, condition or number of neighbours.
 
     A slot that did not know the query adds it in its previous form, and holds no member of it.
 
     Attributes:
-        query: the query with its new region.
+        query: the query in its new form.
         before: the previous form of the query.
         step: the step in which it was registered; None if that is the same step as the change.
         paused: whether it is paused.

@@ -70,7 +70,7 @@ class QueryAltered(QueryChanged, frozen=True, kw_only=True):
     """ALTER QUERY.
 
     Attributes:
-        query: the query with its new region, under the same id.
+        query: the query in its new form, under the same id.
         before: the previous form of the query.
         paused: whether it is paused.
         step: the step in which it was registered, if that precedes the batch; the planner fills it in.

@@ -57,7 +57,11 @@ _SPARE_BYTES = 1 << 30
 
 
 class StorageError(StqshError):
-    """A session's storage does not respond, or a URI names no storage."""
+    """A session's storage refuses a request, or a URI names no storage."""
+
+
+class StorageAwayError(StorageError):
+    """A session's storage fails or does not answer at the moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +227,7 @@ class Blobs:
                     part in str(error) for part in _HOPELESS
                 )
                 if is_hopeless or time.monotonic() + wait > until:
-                    raise StorageError(
+                    raise (StorageError if is_hopeless else StorageAwayError)(
                         f"the session's storage {parts.scheme}://{parts.netloc} fails: {_said(error)}",
                         hint="look at session.storage, at the store, and at what it logs",
                     ) from error

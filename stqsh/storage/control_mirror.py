@@ -143,6 +143,15 @@ class ControlMirror:
                     self._blobs.put(name, [path.read_bytes()])
 
 
+def forget_mirror(control: ControlDb) -> None:
+    """Stop recording changes for a mirror, in a session without one or with a new one."""
+    triggers = control.query("SELECT name FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'mirror_%'")
+    with control.transaction() as connection:
+        for (name,) in triggers:
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.execute(f"DROP TABLE IF EXISTS {_CHANGES}")
+
+
 def mirror_of(home: SessionHome, control: ControlDb, blobs: Blobs) -> ControlMirror | None:
     """Return the mirror of a session's control.db in its storage; None if the storage is the home itself."""
     return None if blobs.at_home else ControlMirror(home, control, blobs)

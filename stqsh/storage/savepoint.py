@@ -23,6 +23,7 @@ from stqsh.errors import HomeError, StqshError
 from stqsh.spec.savepoint import FORMAT, SavedFile, Savepoint, StagedSession
 from stqsh.storage.blobs import Blobs, home_blobs, open_blobs
 from stqsh.storage.control_log import ControlDb, get_meta, set_meta, wall_clock_us
+from stqsh.storage.control_mirror import forget_mirror
 from stqsh.storage.home import SessionHome
 from stqsh.storage.layouts import SCHEMA_VERSION
 
@@ -32,8 +33,9 @@ _SMALL, _TOGETHER = 1 << 20, 32 << 20
 _MARK = b"sealed "
 _LAST = "savepoint"
 """The key of a session's last savepoint."""
-_GONE_WITH_CLIENT = "owner"
-"""The metadata key of the process with which a temporary session ends."""
+_OF_THE_FIRST = ("owner", "uuid")
+"""The keys of metadata that a restored session does not share with the saved one: the process with which a
+temporary session ends, and the name of its files in a storage."""
 
 
 class SavepointError(StqshError):
@@ -244,7 +246,8 @@ def _make_own(home: SessionHome, uri: str, adapt: Callable[[SessionHome, Control
     """Migrate control.db to this version, and release the session from its owning process."""
     with closing(ControlDb(home.path)) as control:
         with control.transaction() as connection:
-            connection.execute("DELETE FROM meta WHERE key = ?", (_GONE_WITH_CLIENT,))
+            connection.executemany("DELETE FROM meta WHERE key = ?", [(key,) for key in _OF_THE_FIRST])
+        forget_mirror(control)
         set_meta(control, "restored", uri)
         adapt(home, control)
         control.connection().execute("PRAGMA wal_checkpoint(TRUNCATE)")

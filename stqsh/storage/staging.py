@@ -8,11 +8,12 @@ takes some milliseconds. Files that are appended to in place are copied. The fil
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,12 +27,16 @@ from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
 from stqsh.storage.update_log.files import base_path, read_base
 
+log = logging.getLogger("stqsh.engine")
+
 SAVING = "saving"
 """The folder of a home in which savepoints are staged; it exists while a savepoint is made."""
-_REQUEST, _STAGED = "request", "staged"
+_REQUEST, _HELD, _STAGED = "request", "held", "staged"
 _FILES = "files"
-_PARTS = ("checkpoint", "state", "streams", "tables", "sinks")
-"""The folders of a home that belong to the session, in addition to the update log."""
+_PARTS = ("streams", "tables", "sinks")
+"""The folders of a home that belong to the session, in addition to the update log and `_OF_SLOTS`."""
+_OF_SLOTS = ("checkpoint", "state")
+"""The folders of the slots and their last batch; on a cluster the engine makes them for a savepoint."""
 _COPIED = 1 << 20
 """Files with fewer bytes than this are copied, because some of them are appended to in place."""
 _CONTINUED = (".lines", ".jsonl")
@@ -90,6 +95,18 @@ def remove_left(home: SessionHome) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def hold_requested(home: SessionHome) -> bool:
+    """Tell the engine that no batch runs; return whether it has yet to stage savepoints.
+
+    The planner of a cluster calls this between two batches, and plans none while the result is true.
+    """
+    folders = [folder for folder in (home.path / SAVING).glob("*") if _is_waiting(folder)]
+    for folder in folders:
+        with suppress(FileNotFoundError):  # the client is gone
+            (folder / _HELD).touch()
+    return bool(folders)
+
+
 def stage_requested(home: SessionHome, control: ControlDb, describe: Callable[[Path], StagedSession]) -> None:
     """Stage the savepoints that clients have requested; called between two batches.
 
@@ -99,30 +116,51 @@ def stage_requested(home: SessionHome, control: ControlDb, describe: Callable[[P
         describe: returns the description of a staged folder; raises an error if that is not a complete
             session.
     """
-    root = home.path / SAVING
-    if not root.exists():
-        return
-    for folder in root.glob("*"):
-        staging = Staging(folder)
-        if not (folder / _REQUEST).exists() or staging.answer() is not None:
-            continue
-        try:
-            _stage(home, control, staging.files)
-            staged = describe(staging.files)
-        except Exception as error:  # a failed savepoint must not stop the engine
-            shutil.rmtree(staging.files, ignore_errors=True)
-            reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-            staged = StagedSession(problem=reason.splitlines()[0] if reason else type(error).__name__)
-        with suppress(FileNotFoundError):  # the client is gone
-            atomic_write(folder / _STAGED, msgspec.json.encode(staged))
+    for folder in (home.path / SAVING).glob("*"):
+        if _is_waiting(folder):
+            _answer(home, control, Staging(folder), describe, (*_OF_SLOTS, *_PARTS))
 
 
-def _stage(home: SessionHome, control: ControlDb, target: Path) -> None:
+def stage_held(home: SessionHome, control: ControlDb, describe: Callable[[Path], StagedSession]) -> None:
+    """Stage the savepoints for which the planner holds back batches; see `hold_requested`.
+
+    The arguments are those of `stage_requested`; `describe` also adds the checkpoint and the slots.
+    """
+    for folder in (home.path / SAVING).glob("*"):
+        if _is_waiting(folder) and (folder / _HELD).exists():
+            _answer(home, control, Staging(folder), describe, _PARTS)
+
+
+def _is_waiting(folder: Path) -> bool:
+    """Return whether a client waits for a savepoint that has not been staged yet."""
+    return (folder / _REQUEST).exists() and Staging(folder).answer() is None
+
+
+def _answer(
+    home: SessionHome,
+    control: ControlDb,
+    staging: Staging,
+    describe: Callable[[Path], StagedSession],
+    parts: Sequence[str],
+) -> None:
+    try:
+        _stage(home, control, staging.files, parts)
+        staged = describe(staging.files)
+    except Exception as error:  # a failed savepoint must not stop the engine
+        log.warning("a savepoint cannot be staged", exc_info=True)
+        shutil.rmtree(staging.files, ignore_errors=True)
+        reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+        staged = StagedSession(problem=reason.splitlines()[0] if reason else type(error).__name__)
+    with suppress(FileNotFoundError):  # the client is gone
+        atomic_write(staging.folder / _STAGED, msgspec.json.encode(staged))
+
+
+def _stage(home: SessionHome, control: ControlDb, target: Path, parts: Sequence[str]) -> None:
     for attempt in range(1, _ATTEMPTS + 1):
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(mode=0o700)
         try:
-            _stage_once(home, control, target)
+            _stage_once(home, control, target, parts)
         except (_MovedError, FileNotFoundError):
             if attempt == _ATTEMPTS:
                 raise
@@ -130,11 +168,11 @@ def _stage(home: SessionHome, control: ControlDb, target: Path) -> None:
             return
 
 
-def _stage_once(home: SessionHome, control: ControlDb, target: Path) -> None:
+def _stage_once(home: SessionHome, control: ControlDb, target: Path, parts: Sequence[str]) -> None:
     base = read_base(control).batch
     with closing(sqlite3.connect(target / "control.db")) as copy:
         control.connection().backup(copy)
-    for part in _PARTS:
+    for part in parts:
         if (home.path / part).is_dir():
             _pin_folder(home.path / part, target / part)
     is_kept = _of_log(base)

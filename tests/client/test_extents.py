@@ -203,11 +203,15 @@ def test_what_is_not_supported_says_so(session: Session, tmp_path: Path, query: 
             list(session.execute(text))
 
 
-def test_alter_is_refused(session: Session, tmp_path: Path) -> None:
-    created(session, tmp_path, "a,POINT (0 0),1")
-    list(session.execute("REGISTER QUERY q AS SELECT id FROM shapes INSIDE (0, 0, 1, 1);"))
+def test_alter_changes_a_region_but_no_place_of_neighbours(session: Session, tmp_path: Path) -> None:
+    created(session, tmp_path, "a,POINT (0 0),1", '"b","LINESTRING (1 1, 3 3)",1', "c,POINT (2 2),2")
+    list(session.execute("REGISTER QUERY q AS SELECT id FROM shapes INSIDE (0, 0, 1, 1); RUN 1 STEPS;"))
+    assert [row["id"] for row in rows(session, "SELECT id FROM q;")] == ["a"]
+    list(session.execute("ALTER QUERY q INSIDE (1, 1, 3, 3); RUN;"))
+    assert [row["id"] for row in rows(session, "SELECT id FROM q;")] == ["b", "c"]
+    list(session.execute("REGISTER QUERY near AS SELECT id FROM shapes NEAREST 1 TO (0, 0);"))
     with pytest.raises(NotSupportedError, match="ALTER QUERY"):
-        list(session.execute("ALTER QUERY q INSIDE (0, 0, 2, 2);"))
+        list(session.execute("ALTER QUERY near NEAREST 1 TO (2, 2);"))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from support.query_streams import execute, session_without_engine
 
 from stqsh.client.api import Session
+from stqsh.client.feed import FeedCount, feed
 from stqsh.client.results import Rows
 from stqsh.client.statements.describe import dump
 from stqsh.errors import StqshError
@@ -52,8 +53,9 @@ def test_rows_register_change_and_drop(session: Session) -> None:
     assert execute(session, f"INSERT INTO watch VALUES {moved};") == ["1 query altered by watch"]
     assert {query.name: query.id for query in session.queries()} == ids
     other = moved.replace("free", "busy")
-    assert execute(session, f"INSERT INTO watch VALUES {other};") == ["1 query replaced by watch"]
-    assert session.queries()[-1].name == "a"
+    assert execute(session, f"INSERT INTO watch VALUES {other};") == ["1 query altered by watch"]
+    assert {query.name: query.id for query in session.queries()} == ids
+    assert queries(session)["a"] == text.replace("free", "busy").replace("100", "50")
     assert execute(session, "INSERT INTO watch (name, _drop) VALUES ('b', TRUE), ('c', TRUE);") == [
         "1 query dropped by watch"
     ]
@@ -89,7 +91,51 @@ def test_a_region_over_the_180th_meridian_is_registered_in_parts(session: Sessio
     execute(session, "REGISTER QUERY typed AS SELECT oid FROM taxis INSIDE RECT(179, 0, 181, 2);")
     specs = {query.name: query.spec for query in session.queries()}
     assert replace(specs["b"], id=0, name="") == replace(specs["typed"], id=0, name="")
-    assert execute(session, "INSERT INTO w VALUES ('b', 178, 179, NULL);") == ["1 query replaced by w"]
+    assert execute(session, "INSERT INTO w VALUES ('b', 178, 179, NULL);") == ["1 query altered by w"]
+    assert execute(session, "INSERT INTO w VALUES ('b', 179, 181, NULL);") == ["1 query altered by w"]
+    [_, changed, typed] = [replace(query.spec, id=0, name="") for query in session.queries()]
+    assert changed == typed
+
+
+def test_a_query_that_selects_something_else_is_registered_again(session: Session) -> None:
+    select = "SELECT oid, n > :n AS many FROM taxis INSIDE CIRCLE(:x, 1, 2)"
+    execute(session, f"REGISTER QUERIES w FROM INSERTS AS {select}; INSERT INTO w VALUES ('b', 1, 2, NULL);")
+    [before] = session.queries()
+    assert execute(session, "INSERT INTO w VALUES ('b', 3, 2, NULL);") == ["1 query replaced by w"]
+    [after] = session.queries()
+    assert after.id > before.id
+    assert after.spec.text == "SELECT oid, n > 3 AS many FROM taxis INSIDE CIRCLE(2, 1, 2)"
+
+
+def test_rows_of_files_and_tables_are_fed(session: Session, tmp_path: Path) -> None:
+    file = tmp_path / "q.csv"
+    file.write_text(
+        "name,wanted,n,x,y,r\na,free,3,1.5,2,100\nb,free,3,1,91,5\nc,free,x,0,0,5\nd,free,3,0,0,5\n"
+    )
+    assert feed(session, "watch", file) == FeedCount(2, 2)
+    rows = [{"name": "a", "_drop": True}, {"name": "d", "wanted": "busy", "n": 3, "x": 0, "y": 0, "r": 5}]
+    assert feed(session, "watch", rows) == FeedCount(2, 0)
+    assert queries(session) == {
+        "d": "SELECT oid FROM taxis WHERE status = 'busy' AND n < 3 INSIDE CIRCLE(0, 0, 5.0)"
+    }
+    letters = [row[1:4] for row in shown(session, "SHOW DEAD LETTERS;") if len(row) == 5]
+    assert letters == [
+        (str(file), 3, "y: a latitude of 91 is beyond 90"),
+        (str(file), 4, "n: 'x' is not a valid BIGINT"),
+    ]
+    (tmp_path / "drops.jsonl").write_text('{"name": "d", "_drop": true}')
+    assert feed(session, "watch", tmp_path / "drops.jsonl") == FeedCount(1, 0)
+    assert queries(session) == {}
+
+
+def test_what_takes_no_rows_by_hand_cannot_be_fed(session: Session) -> None:
+    kafka = "REGISTER QUERIES k FROM KAFKA 'localhost:1' TOPIC 't' AS SELECT oid FROM taxis WHERE n = :n;"
+    execute(session, kafka)
+    with pytest.raises(StqshError, match="stream k cannot be fed"):
+        feed(session, "k", [{"name": "a", "n": 1}])
+    with pytest.raises(StqshError, match="there is no stream wach") as raised:
+        feed(session, "wach", [])
+    assert raised.value.hint == "streams that can be fed: taxis, watch"
 
 
 def test_a_query_that_was_dropped_by_hand_is_registered_again(session: Session) -> None:

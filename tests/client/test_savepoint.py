@@ -155,12 +155,3 @@ def test_what_a_killed_client_has_left_is_removed(tmp_path: Path) -> None:
     (folder / "request").write_text("1:0")
     remove_left(home)
     assert not folder.exists()
-
-
-def test_a_session_whose_files_are_in_a_storage_is_not_saved_without_them(tmp_path: Path) -> None:
-    home = new_home(tmp_path, "elsewhere")
-    with opened(home) as session:
-        set_meta(session.connection.db, "storage", f"file://{tmp_path}/storage")
-        with pytest.raises(SavepointError, match=r"keeps its files in session\.storage cannot be saved yet"):
-            session.execute(f"SAVE TO '{tmp_path}/saved';")
-    assert not (tmp_path / "saved").exists()

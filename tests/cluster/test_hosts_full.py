@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-from support.clusters import Cluster, cluster, start_hdfs, start_s3
+from support.clusters import Cluster, cluster, start_hdfs, start_kafka, start_s3
+from support.hosts import ROOT
+from support.kafka_traffic import COLUMNS, PARTITIONS, Folded, answers
 from support.local import local_session
-from support.mixed import mixed_script
+from support.mixed import archived_elsewhere, mixed_script
 from support.running import run_script
 from support.s3 import CREDENTIALS
 
@@ -17,10 +23,38 @@ from stqsh.engine.spark.maven import LibraryMissingError
 from stqsh.engine.spark.object_store import s3_jars
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1500)]
+RECORDS, RATE = 6000, 1000
+"""What goes through Kafka, and how much a second."""
+_BESIDE = """
+CREATE SINK files FOR ALL TO FILE '{folder}/sunk' FORMAT JSONL;
+CREATE SINK posted FOR q10, a00 TO HTTP 'http://{server}/';
+CREATE ALERT seen ON q10 ENTER EVERY 3 s DO RUN 'cat >> {folder}/alerts.jsonl';
+"""
+_NOTHING = "\nDROP QUERY IF EXISTS none;\nDROP QUERY IF EXISTS none;\nDROP QUERY IF EXISTS none;\n"
+"""As many statements, because what is printed has their numbers."""
+_LIVE = """
+CREATE MOVING STREAM m {columns} KEY oid LOCATION (lon, lat) TIME ts FROM KAFKA '{broker}' TOPIC 'in';
+CREATE EVENT STREAM e {columns} KEY n LOCATION (lon, lat) TIME ts FROM KAFKA '{broker}' TOPIC 'in';
+REGISTER QUERY inside AS SELECT oid, n FROM m INSIDE (0, 0, 10, 10);
+REGISTER QUERY counted AS SELECT part, count(*) AS k FROM e GROUP BY part;
+CREATE SINK out FOR ALL TO KAFKA '{broker}' TOPIC 'out';
+PLAY m; PLAY e;
+"""
+_SERVER = """
+import http.server, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        with open(sys.argv[2], "ab") as file:
+            file.write(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+http.server.HTTPServer((sys.argv[1], 8000), Handler).serve_forever()
+"""
 
 
 @pytest.fixture(scope="session")
-def s3() -> None:
+def s3(kafka_jars: Path) -> None:
     """Skip where the jars cannot be had by which Spark writes to S3."""
     try:
         s3_jars()
@@ -28,15 +62,21 @@ def s3() -> None:
         pytest.skip(f"no S3: {problem}")
 
 
+def before_first_run(text: str, statements: str) -> str:
+    before, run, after = text.partition("\nRUN")
+    return before + statements + run + after
+
+
 def printed_by_one_machine(folder: Path, file: Path) -> bytes:
+    text = before_first_run(archived_elsewhere(file.read_text(encoding="utf-8")), _NOTHING)
     with local_session(folder / "local", slots=2, published=True) as session:
-        return run_script(session, file.read_text(encoding="utf-8"), file)
+        return run_script(session, text, file)
 
 
 def printed_while_an_executor_dies(made: Cluster, profile: Path, file: Path) -> bytes:
     """What the script prints on the cluster; an executor is killed after the script's first updates."""
     out = file.with_suffix(".jsonl")
-    process = made.start(profile, ["run", str(file), "--format", "jsonl"], out)
+    process = made.start(profile, ["run", str(file), "--format", "jsonl", "--allow-run"], out)
     deadline = time.monotonic() + 600
     while not out.stat().st_size:
         assert process.poll() is None and time.monotonic() < deadline, problem(made, out)
@@ -50,6 +90,60 @@ def problem(made: Cluster, out: Path) -> str:
     return out.with_suffix(".err").read_text() + made.said()
 
 
+def with_what_is_beside(made: Cluster, file: Path) -> Path:
+    """The script with sinks and an alert, which write to the folder; a server takes what is posted."""
+    server = [sys.executable, "-c", _SERVER, made.services.address, str(made.folder / "posted.jsonl")]
+    made.services.start(server, made.folder / "server.log")
+    beside = _BESIDE.format(folder=made.folder, server=f"{made.services.address}:8000")
+    whole = file.with_name("beside.stq")
+    whole.write_text(before_first_run(file.read_text(encoding="utf-8"), beside), encoding="utf-8")
+    return whole
+
+
+def check_what_is_beside(folder: Path, printed: bytes) -> None:
+    """Compare what sinks and the alert have written with what the script has printed."""
+    updates = [line for line in printed.splitlines() if not line.startswith(b'{"statement"')]
+    files = sorted((folder / "sunk").glob("*.jsonl"), key=lambda file: file.name)
+    assert b"".join(file.read_bytes() for file in files).splitlines() == updates
+    chosen = [line for line in updates if line.startswith((b'{"query":"q10"', b'{"query":"a00"'))]
+    assert (folder / "posted.jsonl").read_bytes().splitlines() == chosen
+    alerts = (folder / "alerts.jsonl").read_bytes().splitlines()
+    assert alerts and set(alerts) <= set(updates)
+
+
+def check_kafka(made: Cluster, settings: dict[str, str]) -> None:
+    """Executors read a live stream from Kafka, and one of them dies; each update comes out once."""
+    broker, environ = start_kafka(made), {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+    words = [sys.executable, "-m", "support.kafka_traffic"]
+    topic = partial(made.services.run, *words, "topic", broker, environ=environ)
+    topic("in", str(PARTITIONS))
+    topic("out", "1")
+
+    def start(*more: str) -> subprocess.Popen[bytes]:
+        return made.services.start([*words, *more], made.folder / "traffic.log", environ)
+
+    profile = made.profile("live", settings)
+    text = _LIVE.format(columns=COLUMNS, broker=broker)
+    assert made.start(profile, ["-s", "live", "-c", text], made.folder / "live.txt").wait(300) == 0
+    folded = Folded(made.folder / "received.jsonl")
+    start("receive", broker, "out", str(made.folder / "received.jsonl"))
+    sender = start("send", broker, "in", str(RECORDS), str(RATE))
+    folded.await_more(100, sender)
+    made.kill_executor("worker-2")
+    topic("in", str(PARTITIONS + 1))
+    expected, deadline = answers(RECORDS), time.monotonic() + 300
+    while folded.rows != expected:
+        assert time.monotonic() < deadline, made.said()
+        time.sleep(0.2)
+        folded.look()
+    assert folded.faults == []
+    asked = ["-s", "live", "--format", "jsonl", "-c", "SELECT COUNT(*) AS k, SUM(n) AS n FROM e;"]
+    assert made.start(profile, asked, made.folder / "asked.jsonl").wait(120) == 0
+    whole = f'{{"statement":1,"row":{{"k":{RECORDS},"n":{RECORDS * (RECORDS - 1) // 2}}}}}\n'
+    assert (made.folder / "asked.jsonl").read_text() == whole
+    assert made.start(profile, ["stop", "live"], made.folder / "stop.txt").wait(60) == 0
+
+
 @pytest.mark.parametrize("store", ["hdfs", "s3"])
 def test_all_kinds_of_questions_print_what_one_machine_prints(
     folder: Path, unpacked: Path, store: str, request: pytest.FixtureRequest
@@ -61,6 +155,10 @@ def test_all_kinds_of_questions_print_what_one_machine_prints(
     assert expected.count(b"\n") > 1000
     with cluster(folder, workers=2, binds={"stqsh": unpacked}, environ=CREDENTIALS) as made:
         settings = {"spark.pyspark.python": "/srv/stqsh/bin/python", "session.storage": start(made)}
-        assert printed_while_an_executor_dies(made, made.profile("hosts", settings), file) == expected
+        whole = with_what_is_beside(made, file)
+        assert printed_while_an_executor_dies(made, made.profile("hosts", settings), whole) == expected
+        check_what_is_beside(folder, expected)
+        if store == "s3":
+            check_kafka(made, settings)
         for host in made.workers.values():
             assert host.run("sh", "-c", f"ls -A {folder} || true") == "", "a host made a home of its own"

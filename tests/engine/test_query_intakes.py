@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +19,7 @@ from support.posts import free_port
 from support.query_streams import execute, intakes, session_without_engine
 
 from stqsh.client.api import Session
+from stqsh.client.read.stream_waits import awaited_rows
 from stqsh.client.results import Rows
 from stqsh.client.statements.describe import dump
 from stqsh.errors import StqshError
@@ -153,3 +156,20 @@ def test_dump_writes_the_rows(session: Session) -> None:
     execute(session, "INSERT INTO watch (name, x, r) VALUES ('a', 1, 5);")
     script = dump(session.connection).text
     assert script.endswith("INSERT INTO \"watch\" VALUES ('a', 1.0, 5.0, NULL);\n")
+
+
+def test_rows_of_standard_input_are_awaited_up_to_its_end(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        execute(session, CREATE.format(source="STDIN FORMAT CSV"))
+        with intakes(session):
+            os.write(writing, b"name,x,r\na,1,5\n")
+            wait_for(session, 1)
+            assert awaited_rows(session.connection) == stream_of(session)
+            os.write(writing, b"b,2,5")
+            os.close(writing)
+            wait_until(lambda: awaited_rows(session.connection) is None)
+    assert texts(session) == {"a": "CIRCLE(1, 2, 5.0)", "b": "CIRCLE(2, 2, 5.0)"}

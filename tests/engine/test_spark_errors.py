@@ -9,7 +9,7 @@ import pytest
 
 from stqsh.checksums import DamagedFileError
 from stqsh.engine.config import EngineSettings
-from stqsh.engine.spark.spark_errors import reason, remedy, start_error
+from stqsh.engine.spark.spark_errors import reason, remedy, start_error, waits_for
 
 #: The shape of what Spark 4.3 says: headline, Java's frames and causes, then the query with its plan.
 SPARK = """[STREAM_FAILED] Query [id = 5e, runId = 7a] terminated with exception: \
@@ -52,6 +52,33 @@ Logical Plan:
 )  # fmt: skip
 def test_the_reason_is_the_line_that_matters(text: str, expected: str) -> None:
     assert reason(RuntimeError(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("stqsh.storage.blobs.StorageAwayError: the session's storage s3://b fails: 503",
+         "the session's storage s3://b fails: 503"),
+        ("java.net.ConnectException: Call From vm/10.0.0.2 to vm:9000 failed on connection exception",
+         "Spark's checkpoint is out of reach: ConnectException: Call From vm/10.0.0.2 to vm:9000 failed on"
+         " connection exception"),
+        ("org.apache.hadoop.fs.s3a.AWSStatus500Exception: put on s3a://b/offsets/3: Service: 500",
+         "Spark's checkpoint is out of reach: AWSStatus500Exception: put on s3a://b/offsets/3: Service: 500"),
+        ("java.lang.IllegalStateException: the lake is dry", None),
+        ("stqsh.storage.blobs.StorageError: the session's storage s3://b fails: ACCESS_DENIED", None),
+    ],
+)  # fmt: skip
+def test_a_query_waits_for_a_store_that_fails_but_not_for_one_that_refuses(
+    text: str, expected: str | None
+) -> None:
+    assert (
+        waits_for(
+            RuntimeError(
+                SPARK.format(lost="org.apache.spark.SparkException: odd", cause=f"Caused by: {text}")
+            )
+        )
+        == expected
+    )
 
 
 @pytest.mark.parametrize(

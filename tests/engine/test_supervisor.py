@@ -126,15 +126,22 @@ def test_batches_in_between_make_failures_count_anew(tmp_path: Path) -> None:
     assert not last.isActive
 
 
-def test_a_source_that_does_not_answer_is_waited_for_however_long_it_takes(tmp_path: Path) -> None:
-    words = (
-        "Caused by:\nstqsh.sources.live.protocol.SourceAwayError: Kafka at b:9092 does not answer: no answer"
-    )
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("sources.live.protocol.SourceAwayError", "Kafka at b:9092 does not answer: no answer"),
+        ("storage.blobs.StorageAwayError", "the session's storage s3://b fails: 503\nhint: look at it"),
+    ],
+)
+def test_what_does_not_answer_is_waited_for_however_long_it_takes(
+    kind: str, why: str, tmp_path: Path
+) -> None:
+    words = f"Caused by:\nstqsh.{kind}: {why}"
     away = [FakeQuery(ValueError(words)) for _ in range(4 * TUNING.query_attempts)]
     told: list[str] = []
     supervisor = supervised(tmp_path, [*away, FakeQuery()], batches=[3], told=told)
     supervisor.run()
-    assert told == ["a batch waits: Kafka at b:9092 does not answer: no answer"] * len(away)
+    assert told == [f"a batch waits: {why.splitlines()[0]}"] * len(away)
 
 
 def test_a_dead_jvm_is_told_apart(tmp_path: Path) -> None:

@@ -14,13 +14,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
-import orjson
 import psutil
 import pytest
 from support.kafka import add_partitions, make_topic
-from support.kafka_traffic import COLUMNS, PARTITIONS, answers, start
+from support.kafka_traffic import COLUMNS, PARTITIONS, PATIENCE_S, Folded, answers, start
 from support.killing import Disturber
 
 import stqsh
@@ -38,8 +36,6 @@ FEW = ("engine", "sink", "broker", "still")
 ALL = ("engine", "jvm", "worker", "worker", "daemon", "parent", "several", "sink", "sink", "broker", "still")
 STILL_S = 10.0
 """How long the consumer stands still."""
-PATIENCE_S = 400.0
-"""How long updates may take to come after a disturbance, with an engine that starts on a busy machine."""
 
 pytestmark = [
     pytest.mark.kafka,
@@ -48,53 +44,6 @@ pytestmark = [
     pytest.mark.timeout(900 if not KILLS else 7200),
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes by /proc"),
 ]
-Row = dict[str, Any]
-
-
-class Folded:
-    """What the consumer has written down, folded: each update must fit what was there before it."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._at, self._rest = path, 0, b""
-        self.rows: dict[tuple[str, str], Row] = {}
-        self.faults: list[str] = []
-        self.seen = 0
-        self._newest: dict[str, int] = {}
-
-    def look(self) -> None:
-        """Fold what has come since the last look."""
-        if not self._path.exists():
-            return
-        with self._path.open("rb") as file:
-            file.seek(self._at)
-            new = self._rest + file.read()
-            self._at = file.tell()
-        *lines, self._rest = new.split(b"\n")
-        for line in lines:
-            self._fold(orjson.loads(line))
-
-    def _fold(self, update: Row) -> None:
-        key, row = (update["query"], orjson.dumps(update["key"]).decode()), update["row"]
-        self.seen += 1
-        if update["op"] == "-":
-            if self.rows.pop(key, None) is None:
-                self.faults.append(f"was not there: {update}")
-            return
-        if key in self.rows:
-            self.faults.append(f"twice: {update}")
-        self.rows[key] = row
-        if update["query"] == "inside":
-            if row["n"] <= self._newest.get(row["oid"], -1):
-                self.faults.append(f"not a newer record: {update}")
-            self._newest[row["oid"]] = row.pop("n")
-
-    def await_more(self, count: int, sender: subprocess.Popen[bytes]) -> None:
-        """Wait until so many updates more have come, or no more records are sent."""
-        wanted, until = self.seen + count, time.monotonic() + PATIENCE_S
-        while self.seen < wanted and sender.poll() is None:
-            assert time.monotonic() < until, "no updates come"
-            time.sleep(0.05)
-            self.look()
 
 
 def disturb(name: str, disturber: Disturber, broker: KafkaBroker, receiver: psutil.Process) -> bool:

@@ -1,4 +1,4 @@
-"""The first law of queries that move: after ALTER only the difference of the answers is sent."""
+"""The first law of queries that change: after ALTER only the difference of the answers is sent."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_row_that_dwells_changes_in_the_step_in_which_its_region_does() -> Non
     command = dwelling(2, rect(0, 0, 1, 1), 1)
     command["query"]["options"]["changes"] = True
     command["query"]["select"] = [["x", ["col", "x"]]]
-    other = {"op": "alter", "id": 2, "region": rect(0, 0, 2, 1), "areas": []}
+    other = {"op": "alter", "id": 2, "region": rect(0, 0, 2, 1), "condition": None, "areas": []}
     records = [(1, at("a", 0, 0, 0)), (5, at("a", 1, 0, 4)), (8, at("a", 2, 0, 7))]
     altered = case(10, [(1, command), (5, other)], records)
     told = memory.run(altered, 2, cut(altered, None)).updates

@@ -18,6 +18,7 @@ from support.local import local_session
 from support.memory import memory_engine
 from support.running import run_script
 from support.strategies import cut, cuts, drawn_until, restarts, slots
+from support.strategies.altering import altered_cases
 from support.strategies.refreshes import refreshed_rows
 
 from stqsh.core.kinds.refreshed_rows import RefreshedRowsLogic
@@ -39,7 +40,8 @@ REFRESHED = ("refreshed_first", "refreshed_nearest_first")
 def test_updates_are_the_oracles(
     features: frozenset[str], data: st.DataObject, size: int | None, count: int, again: set[int]
 ) -> None:
-    case = data.draw(refreshed_rows(features))
+    drawn = refreshed_rows(features)
+    case = data.draw(st.one_of(drawn, altered_cases(drawn, features)))
     expected = oracle.run(case)
     outcome = memory.run(case, count, cut(case, size), again)
     assert outcome.updates == expected

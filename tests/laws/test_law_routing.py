@@ -122,7 +122,7 @@ def test_changes_of_the_routing_change_no_update(
 @share(12)
 @pytest.mark.parametrize("features", EVENTS.values(), ids=EVENTS)
 @given(st.data(), changing)
-def test_changes_of_the_routing_and_of_regions_change_no_update(
+def test_changes_of_the_routing_and_of_queries_change_no_update(
     way: Way, features: frozenset[str], data: st.DataObject, routing: Routing
 ) -> None:
     drawn = altered_cases(cases(features), features)
@@ -133,7 +133,7 @@ def test_changes_of_the_routing_and_of_regions_change_no_update(
 @share(12)
 @pytest.mark.usefixtures("summaries")
 @given(st.data(), changing)
-def test_records_that_queries_with_other_regions_have_no_use_for_change_no_update(
+def test_records_that_altered_queries_have_no_use_for_change_no_update(
     way: Way, data: st.DataObject, routing: Routing
 ) -> None:
     features = PUBLISHED["all ask for words"]
@@ -159,7 +159,8 @@ def test_records_that_no_query_has_use_for_change_no_update(
 def test_splits_by_texts_change_no_update(
     way: Way, features: frozenset[str], data: st.DataObject, routing: Routing
 ) -> None:
-    with way.run(data.draw(worded(way.events(cases(features)))), routing) as routed:
+    drawn = st.one_of(cases(features), altered_cases(cases(features), features))
+    with way.run(data.draw(worded(way.events(drawn))), routing) as routed:
         has_the_oracles_updates_and_stale_records(routed)
 
 
@@ -169,8 +170,9 @@ def test_splits_by_texts_change_no_update(
 def test_splits_by_texts_of_records_that_are_sifted_change_no_update(
     way: Way, data: st.DataObject, routing: Routing
 ) -> None:
-    drawn = way.events(cases(PUBLISHED["all ask for words"]))
-    with way.run(data.draw(worded(drawn)), routing) as routed:
+    features = PUBLISHED["all ask for words"]
+    drawn = st.one_of(cases(features), altered_cases(cases(features), features))
+    with way.run(data.draw(worded(way.events(drawn))), routing) as routed:
         has_the_oracles_updates_and_stale_records(routed)
 
 
@@ -198,7 +200,7 @@ def test_objects_that_cross_change_no_update(
 @share(12)
 @pytest.mark.parametrize("features", MOVING.values(), ids=MOVING)
 @given(st.data(), changing)
-def test_objects_that_cross_as_regions_change_change_no_update(
+def test_objects_that_cross_as_queries_change_change_no_update(
     way: Way, features: frozenset[str], data: st.DataObject, routing: Routing
 ) -> None:
     drawn = altered_cases(plain_or_first(features), features)

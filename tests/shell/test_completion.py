@@ -200,6 +200,8 @@ def test_a_keystroke_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_condition_of_a_tail_is_about_what_its_query_selects_and_is_over() -> None:
     assert completions("TAIL q1 WHERE ")[:7] == ["oid", "far", "lon", "lat", "ts", "status", "plate"]
     assert "body" not in completions("TAIL q1 WHERE oid = 'a' AND ")
+    assert completions("ALTER QUERY q1 WHERE ")[:5] == ["oid", "lon", "lat", "ts", "status"]
+    assert "body" not in completions("ALTER QUERY q1 INSIDE zones WHERE oid = 'a' AND ")
     assert completions("TAIL q1 FROM START WHERE f")[0] == "far"
 
 

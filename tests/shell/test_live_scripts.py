@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -77,6 +78,23 @@ def test_each_kind_of_live_source_is_followed_line_by_line(tmp_path: Path) -> No
             assert process.stdout is not None
             assert b"snapshot" not in process.stdout.read()
             assert process.wait(60) == 0
+
+
+def test_a_run_begins_once_all_queries_have_come_from_standard_input(tmp_path: Path) -> None:
+    (tmp_path / "buses.jsonl").write_bytes(b"".join(line("12", 10.02 + at / 100, at) for at in range(3)))
+    script = SCRIPT.format(stream="buses", source="FILE 'buses.jsonl'").partition("REGISTER")[0]
+    script += "REGISTER QUERIES w FROM STDIN FORMAT CSV AS SELECT oid, lon FROM buses WHERE lon < :x;"
+    with running(tmp_path, script) as process:  # the end of the script is a RUN
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(b"name,x\na,10.025\n")
+        process.stdin.flush()
+        time.sleep(3)
+        process.stdin.write(b"b,10.035")
+        process.stdin.close()
+        found = [json.loads(text) for text in process.stdout]
+        assert process.wait(60) == 0
+    updates = [(one["query"], one["step"], one["op"]) for one in found]
+    assert updates == [("a", 1, "+"), ("b", 1, "+"), ("a", 2, "-"), ("b", 3, "-")]
 
 
 def standard_input_is_followed_to_its_end(process: subprocess.Popen[bytes]) -> None:

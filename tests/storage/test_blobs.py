@@ -13,7 +13,7 @@ from support.s3 import Gate, s3_environment, s3_gate
 
 from stqsh.checksums import DamagedFileError, Seal
 from stqsh.storage import blobs as blobs_module
-from stqsh.storage.blobs import Blobs, StorageError, home_blobs, host_cache, open_blobs
+from stqsh.storage.blobs import Blobs, StorageAwayError, StorageError, home_blobs, host_cache, open_blobs
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ def test_an_upload_that_fails_leaves_nothing(
     monkeypatch.setattr(blobs_module, "RETRY_S", 0.5)
     blobs = open_blobs(gate.uri("unfinished"), str(tmp_path / "cache"))
     gate.fails = lambda number, method, path: 503 if "partNumber=2" in path else None
-    with pytest.raises(StorageError, match=r"the session's storage s3://sessions fails"):
+    with pytest.raises(StorageAwayError, match=r"the session's storage s3://sessions fails"):
         blobs.put("a", [os.urandom(12 << 20)])
     gate.fails = lambda number, method, path: None
     assert blobs.names() == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -26,7 +25,7 @@ _SPARK = Path(pyspark.__file__).parent
 _DEPLOY = "org.apache.spark.deploy"
 _NAMENODE = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 _DATANODE = "org.apache.hadoop.hdfs.server.datanode.DataNode"
-_EXECUTOR = "--executor-i[d]"
+EXECUTOR = "--executor-i[d]"
 """The pattern of an executor's command line, which does not match a search for it."""
 _QUICK_JAVA = "-XX:TieredStopAtLevel=1"
 """Java compiles for a short life: in most tests an executor has only some dozens of batches."""
@@ -95,11 +94,7 @@ class Cluster:
 
     def kill_executor(self, worker: str) -> None:
         """Kill the Java process of the executor on a host, which has one."""
-        host = self.workers[worker]
-        files = host.run("sh", "-c", f"grep -l -e '{_EXECUTOR}' /proc/[0-9]*/cmdline 2>/dev/null || true")
-        pids = [file.split("/")[2] for file in files.splitlines()]
-        assert pids, f"no executor on {worker}"
-        host.run("kill", "-KILL", *pids)
+        assert self.workers[worker].signal(EXECUTOR), f"no executor on {worker}"
 
     def lose_worker(self, name: str) -> None:
         """Lose a host with its disk and its memory."""
@@ -228,6 +223,14 @@ def start_hdfs(made: Cluster) -> str:
     return f"hdfs://{address}:9000/stqsh"
 
 
+def restart_name_node(made: Cluster, after_s: float) -> None:
+    """Kill the name node of HDFS, and start it again after a while."""
+    made.services.signal("server.namenode.NameNod[e]")
+    time.sleep(after_s)
+    made.processes["namenode"] = _start_hdfs_node(made, _NAMENODE, "namenode")
+    wait_for_port(made.services, 9000)
+
+
 def _start_hdfs_node(made: Cluster, main: str, name: str) -> subprocess.Popen[bytes]:
     command = _hdfs_command(made.folder / "hdfs-conf", main)
     return made.services.start(command, made.folder / f"{name}.log", os.environ)
@@ -237,11 +240,19 @@ def _hdfs_command(conf: Path, main: str) -> list[str]:
     return [java(), *_ASKED, "-cp", f"{conf}:{hdfs_jars()}/*", main]
 
 
-def start_s3(made: Cluster) -> str:
-    """Start a server of S3 with a bucket; the URI of a folder of its."""
-    address = made.services.address
-    command = [sys.executable, "-m", "moto.server", "-H", address, "-p", "5000"]
-    made.processes["s3"] = made.services.start(command, made.folder / "s3.log", {**os.environ, **CREDENTIALS})
+def start_s3(made: Cluster, fault: Path | None = None) -> str:
+    """Start a server of S3 with a bucket; the URI of a folder of its.
+
+    With `fault`, a gate stands before it; the file says what is wrong, see `support.s3`.
+    """
+    address, port = made.services.address, 5000 if fault is None else 5001
+    command = [sys.executable, "-m", "moto.server", "-H", address, "-p", str(port)]
+    environ = {**os.environ, **CREDENTIALS, "PYTHONPATH": str(ROOT / "tests")}
+    made.processes["s3"] = made.services.start(command, made.folder / "s3.log", environ)
+    if fault is not None:
+        gate = [sys.executable, "-m", "support.s3", address, "5000", str(port), str(fault)]
+        wait_for_port(made.services, port)
+        made.processes["gate"] = made.services.start(gate, made.folder / "gate.log", environ)
     wait_for_port(made.services, 5000)
     code = (
         "from pyarrow import fs; import sys; "
@@ -274,10 +285,3 @@ def wait_for_port(host: Host, port: int, patience_s: float = 120) -> None:
     ).returncode:
         assert time.monotonic() < deadline, f"nothing listens on {host.name}:{port}"
         time.sleep(0.2)
-
-
-def stop_for(process: subprocess.Popen[bytes], seconds: float) -> None:
-    """Let a process stand still for a while, as a store does that does not answer."""
-    process.send_signal(signal.SIGSTOP)
-    time.sleep(seconds)
-    process.send_signal(signal.SIGCONT)

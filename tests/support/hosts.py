@@ -3,6 +3,7 @@
 A host has its own /tmp, /dev/shm and home, its own name, processes and boot; the driver's home, this checkout
 and its Python are not there. What hosts may have of this machine is bound below /srv, at other paths.
 All addresses are of a network for measurements (RFC 2544) in the tests' own namespaces; they lead nowhere.
+All processes of a host end with it, and hosts end with the process of the tests, even if that is killed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 _NET = "198.18.0"
 _READY = b"ready\n"
-_TOOLS = ("unshare", "nsenter", "ip", "mount")
+_TOOLS = ("unshare", "nsenter", "ip", "mount", "setpriv")
+_ALONE = ("--net", "--mount", "--pid", "--uts", "--ipc")
+"""The namespaces of a host that shares nothing."""
+_PLAIN = ("--net", "--mount", "--pid")
+"""Those of a host of services, and of the driver's: they see this machine's files."""
 
 #: What a host does before it is there: it binds what it may have, and hides the rest. Then it adopts orphans.
 _BOOT = """set -e
@@ -40,11 +45,16 @@ ip link set lo up
 echo ready
 while :; do sleep 3600 & wait $!; done
 """
-#: A host of services and the driver's see this machine's files, and have an address of their own.
+#: The same for a host that sees this machine's files.
 _BOOT_PLAIN = """set -e
+mount -t proc proc /proc
 ip link set lo up
 echo ready
 while :; do sleep 3600 & wait $!; done
+"""
+#: The switch has the processes of this machine, because it names hosts by their pids.
+_BOOT_SWITCH = """echo ready
+exec sleep infinity
 """
 
 
@@ -55,9 +65,14 @@ def missing() -> str:
     if absent := [tool for tool in _TOOLS if shutil.which(tool) is None]:
         return f"there is no {absent[0]}"
     tried = "mount -t tmpfs tmpfs /srv && ip link add a0 type veth peer name b0 && ip link add c0 type bridge"
-    command = ["unshare", "--net", "--mount", "--pid", "--uts", "--ipc", "--fork", "sh", "-c", tried]
+    command = ["unshare", *_ALONE, "--fork", "sh", "-c", tried]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return f"namespaces are not allowed: {done.stderr.strip()}" if done.returncode else ""
+
+
+def tied(words: Sequence[str]) -> list[str]:
+    """A command line whose process is killed when this one ends, even by SIGKILL, where that can be done."""
+    return [*(["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []), *words]
 
 
 @dataclass
@@ -67,13 +82,12 @@ class Host:
     name: str
     address: str
     pid: int
-    is_alone: bool
+    spaces: Sequence[str]
     _parent: subprocess.Popen[bytes] = field(repr=False)
 
     def command(self, words: Sequence[str]) -> list[str]:
         """A command line that runs another one on this host."""
-        spaces = ["--net", "--mount", "--pid", "--uts", "--ipc"] if self.is_alone else ["--net"]
-        return ["nsenter", "--target", str(self.pid), *spaces, "--", *words]
+        return ["nsenter", "--target", str(self.pid), *self.spaces, "--", *words]
 
     def start(
         self, words: Sequence[str], log: Path, environ: Mapping[str, str] | None = None
@@ -99,6 +113,17 @@ class Host:
             raise AssertionError(f"{' '.join(words)} on {self.name}: {done.stderr.strip() or done.stdout}")
         return done.stdout
 
+    def signal(self, pattern: str, name: str = "KILL") -> bool:
+        """Send a signal to the processes whose command line has a pattern; return whether there were any.
+
+        The pattern must not match itself, which would be in the command line of the search.
+        """
+        search = f"grep -l -e '{pattern}' /proc/[0-9]*/cmdline 2>/dev/null || true"
+        pids = [file.split("/")[2] for file in self.run("sh", "-c", search).splitlines()]
+        if pids:
+            self.run("sh", "-c", f"kill -{name} {' '.join(pids)} 2>/dev/null || true")
+        return bool(pids)
+
     def lose(self) -> None:
         """Lose the host with all its processes, its memory and its disk."""
         self._parent.send_signal(signal.SIGKILL)
@@ -117,7 +142,7 @@ class Hosts:
         self._switch: Host | None = None
 
     def __enter__(self) -> Hosts:
-        self._switch = self._begin("switch", "", _BOOT_PLAIN, ["--net"])
+        self._switch = self._begin("switch", "", _BOOT_SWITCH, ("--net",))
         self._switch.run("ip", "link", "add", "bridge", "type", "bridge")
         self._switch.run("ip", "link", "set", "bridge", "up")
         return self
@@ -131,7 +156,7 @@ class Hosts:
         """A new host: with `binds`, it shares nothing but them, each at a path below /srv; else all files."""
         address = f"{_NET}.{len(self.all) + 1 + self._count}"
         if binds is None:
-            host = self._begin(name, address, _BOOT_PLAIN, ["--net"])
+            host = self._begin(name, address, _BOOT_PLAIN, _PLAIN)
         else:
             bound = "\n".join(
                 f'mkdir -p "/srv/{place}" && mount --bind "{source}" "/srv/{place}"'
@@ -141,8 +166,7 @@ class Hosts:
             hidden = "\n".join(f'mount -t tmpfs -o mode=1777 tmpfs "{path}"' for path in _outermost(kept))
             no_python = 'for p in /usr/bin/python* /usr/local/bin/python*; do [ -f "$p" ] && mount --bind '
             hidden += f'\n{no_python} /dev/null "$p"; done; true'
-            spaces = ["--net", "--mount", "--pid", "--uts", "--ipc"]
-            host = self._begin(name, address, _BOOT.format(binds=bound, hidden=hidden), spaces)
+            host = self._begin(name, address, _BOOT.format(binds=bound, hidden=hidden), _ALONE)
         self.all.append(host)
         return host
 
@@ -162,8 +186,8 @@ class Hosts:
         for a, b in ((one, other), (other, one)):
             a.run("ip", "neigh", "del", b.address, "dev", "eth0")
 
-    def _begin(self, name: str, address: str, boot: str, spaces: list[str]) -> Host:
-        words = ["unshare", *spaces, "--fork", "--kill-child=SIGKILL", "sh", "-c", boot, name, name]
+    def _begin(self, name: str, address: str, boot: str, spaces: Sequence[str]) -> Host:
+        words = tied(["unshare", *spaces, "--fork", "--kill-child=SIGKILL", "sh", "-c", boot, name, name])
         log = (self._folder / f"host-{name}.log").open("ab")
         parent = subprocess.Popen(
             [*words, str(uuid.uuid4()), address], stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL
@@ -175,7 +199,7 @@ class Hosts:
             said = (self._folder / f"host-{name}.log").read_text(errors="replace")
             raise AssertionError(f"the host {name} does not come up: {said}")
         children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
-        host = Host(name, address, int(children[0]), len(spaces) > 1, parent)
+        host = Host(name, address, int(children[0]), spaces, parent)
         if self._switch is not None:
             self._connect(host)
         return host

@@ -145,9 +145,9 @@ class MemoryEngine(LocalEngine):
                 self._specs[query["id"]] = spec | {"id": self.logged[query["id"]]}
             case {"op": "memory", **order}:
                 append(self.control, SheddingOrder(**order))
-            case {"op": "alter", "id": id_, "region": region, "areas": areas}:
+            case {"op": "alter", "id": id_, **other}:
                 before = self._specs[id_]
-                self._specs[id_] = before | self.renamed({"region": region, "areas": areas})
+                self._specs[id_] = before | self.renamed(other)
                 content = {"id": self.logged[id_], "stream_id": case.spec["id"], "before": before}
                 content |= {"query": self._specs[id_], "paused": id_ in self._paused}
                 append(self.control, entry("alter_query", content))
@@ -156,6 +156,9 @@ class MemoryEngine(LocalEngine):
                 kind: Any = op if op == "drop" else f"{op}_query"
                 content = {"id": self.logged[id_], "stream_id": case.spec["id"]}
                 append(self.control, entry(kind, content))
+
+    def extend(self) -> None:
+        """Do nothing: stores are written by hand, so no generator can go on with them."""
 
     def _create_stream(self, case: Case) -> None:
         """Enter the stream, and write its records to a store that ends with the case, and not before."""

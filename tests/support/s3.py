@@ -1,13 +1,20 @@
-"""A server of S3 on loopback, and a gate before it that fails when a test wants it to."""
+"""A server of S3, and a gate before it that fails when a test wants it to.
+
+`python -m support.s3 ADDRESS PORT TARGET FILE` is a gate on a host before the server at another port of it.
+The file says what is wrong: the status of all answers, `close`, or the seconds after which they come.
+"""
 
 from __future__ import annotations
 
 import http.client
 import os
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -27,10 +34,10 @@ class Gate:
     with instead of the server, 0 to close the connection without an answer, or None to let it through.
     """
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, address: str = "127.0.0.1", own_port: int = 0) -> None:
         self.fails: Callable[[int, str, str], int | None] = lambda number, method, path: None
         self.asked: list[tuple[str, str]] = []
-        self._target = port
+        self._target = address, port
         gate = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -61,7 +68,7 @@ class Gate:
                 return b"".join(chunks)
 
             def _forward(self, body: bytes) -> None:
-                server = http.client.HTTPConnection("127.0.0.1", gate._target, timeout=30)
+                server = http.client.HTTPConnection(*gate._target, timeout=30)
                 own = ("transfer-encoding", "expect", "content-length")
                 headers = {name: value for name, value in self.headers.items() if name.lower() not in own}
                 server.request(self.command, self.path, body, headers | {"Content-Length": str(len(body))})
@@ -82,7 +89,7 @@ class Gate:
             def log_message(self, *args: Any) -> None:
                 """Say nothing."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer((address, own_port), Handler)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     @property
@@ -96,6 +103,18 @@ class Gate:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+def fault_of(file: Path) -> int | None:
+    """What a file says of a request that has come, after its delay; see `Gate.fails`."""
+    text = file.read_text(encoding="ascii") if file.exists() else ""
+    if text == "close":
+        return 0
+    if text.isdecimal():
+        return int(text)
+    if text:
+        time.sleep(float(text.removesuffix("s")))
+    return None
 
 
 @contextmanager
@@ -130,3 +149,10 @@ def s3_environment() -> Iterator[None]:
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+if __name__ == "__main__":
+    _, where, own, behind, told = sys.argv
+    standing = Gate(int(behind), where, int(own))
+    standing.fails = lambda number, method, path: fault_of(Path(told))
+    threading.Event().wait()

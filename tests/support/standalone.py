@@ -14,6 +14,7 @@ from pathlib import Path
 import pyspark
 
 from stqsh.engine.spark.java import find_java
+from support.hosts import tied
 
 _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 _DEPLOY = "org.apache.spark.deploy"
@@ -60,7 +61,7 @@ def _daemon(folder: Path, name: str, *command: str) -> Iterator[Path]:
     log = folder / f"{name}.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [str(_SPARK_CLASS), main, *places, *options],
+            tied([str(_SPARK_CLASS), main, *places, *options]),
             env=environ,
             stdin=subprocess.DEVNULL,
             stdout=out,

@@ -1,4 +1,4 @@
-"""Wait for a stream's records: for its first, and for those that the same client has inserted."""
+"""Wait for a stream's records: for its first, and for those that the same client has inserted or pipes in."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Callable
 from math import inf
 
 from stqsh.client.connection import Connection
+from stqsh.client.stdin_pump import pumped_folder
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.layouts import PLAYING
+from stqsh.storage.queries.query_streams import QueryStreamRow, live_query_streams
 from stqsh.storage.rows import Progress
 
 Tell = Callable[[Progress], None]
@@ -59,6 +61,34 @@ def wait_for_inserted(
         if tell is not None:
             tell(progress)
     return False
+
+
+def awaited_rows(connection: Connection) -> QueryStreamRow | None:
+    """Return the query stream whose rows come from this client's standard input and are not all applied."""
+    spool = pumped_folder()
+    if spool is None:
+        return None
+    from stqsh.sources.live.line_spool import has_passed_end  # pyarrow: only when needed
+
+    for stream in live_query_streams(connection.db):
+        if connection.home.stream(stream.id) == spool.parent and not has_passed_end(spool, stream.position):
+            return stream
+    return None
+
+
+def wait_for_rows(connection: Connection, tell: Tell | None = None) -> None:
+    """Wait until standard input has ended, and the query stream that reads it has applied its rows.
+
+    Raises:
+        EngineDeadError: the engine dies.
+        SourceError: a stream cannot be read.
+    """
+    connection.wake()
+    for progress in connection.watch():
+        if awaited_rows(connection) is None:
+            return
+        if tell is not None:
+            tell(progress)
 
 
 def _plays(db: ControlDb, stream: int) -> bool:

@@ -13,10 +13,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from stqsh import extensions
+from stqsh.client.connection import Connection
 from stqsh.client.read.accuracy import accuracies
 from stqsh.client.read.answers import answer_of
 from stqsh.client.read.snapshots import SnapshotReader, SnapshotResult
-from stqsh.client.read.stream_waits import is_about_to_play, wait_for_first, wait_for_inserted
+from stqsh.client.read.stream_waits import (
+    awaited_rows,
+    is_about_to_play,
+    wait_for_first,
+    wait_for_inserted,
+    wait_for_rows,
+)
 from stqsh.client.read.subscription import Subscription, TailOptions
 from stqsh.client.read.swapped_axes import swapped_remark
 from stqsh.client.read.watch import WatchFeed
@@ -206,11 +213,21 @@ def create_view(context: StatementContext, statement: statements.CreateView) -> 
 
 
 def run(context: StatementContext, statement: statements.Run) -> Iterator[Outcome]:
-    """Execute RUN in all its forms."""
+    """Execute RUN in all its forms; it begins once a query stream has all rows from standard input."""
     bound = bind(statement, context.view)
+    yield from rows_to_come(context.connection)
     with locating(statement.piece):
         running = start_run(context, _text(statement), bound.spec, statement.span)
     yield running
+
+
+def rows_to_come(connection: Connection) -> Iterator[WaitNotice]:
+    """Wait until the query stream that reads this client's standard input has applied all of its rows."""
+    stream = awaited_rows(connection)
+    if stream is not None:
+        text = f"waiting for the rows of {stream.name}, up to the end of standard input … (Ctrl-C leaves)"
+        yield WaitNotice(text, lambda tell: wait_for_rows(connection, tell))
+        wait_for_rows(connection)
 
 
 def start_run(context: StatementContext, text: str, spec: RunSpec, span: Span = NOWHERE) -> RunHandle:
@@ -265,7 +282,9 @@ def alter_query(context: StatementContext, statement: statements.AlterQuery) -> 
     """Execute ALTER QUERY."""
     spec = bind(statement, context.view).spec
     catalogue_writer.alter_query(context.connection.db, _text(statement), _query(context, spec.name), spec)
-    yield Message(f"query {spec.name} has another region from the next step on")
+    parts = (("region", statement.region), ("NEAREST", statement.nearest), ("condition", statement.where))
+    changed = " and another ".join(part for part, given in parts if given is not None)
+    yield Message(f"query {spec.name} has another {changed} from the next step on")
 
 
 def tail(context: StatementContext, statement: statements.Tail) -> Iterator[Outcome]:

@@ -31,7 +31,7 @@ from stqsh.spec.expression import Expr, LiteralExpr
 from stqsh.storage.catalogue import find_stream
 from stqsh.storage.control_log import wall_clock_us
 from stqsh.storage.disk_space import DiskFullError, is_full
-from stqsh.storage.queries.query_streams import find_query_stream
+from stqsh.storage.queries.query_streams import QueryStreamRow, find_query_stream
 from stqsh.storage.session_settings import session_settings
 
 _ONE_ROW = {"row": pa.array([0])}
@@ -79,6 +79,20 @@ def _applied(
     except BadRowError as bad:
         raise BindError(bad.reason, statement.rows[bad.line - 1].span) from bad
     context.connection.wake()
+    return done
+
+
+def apply_segment(connection: Connection, stream: QueryStreamRow, segment: SpoolSegment) -> Applied:
+    """Apply fed rows of a query stream; those that make no valid query become dead letters.
+
+    Raises:
+        StqshError: another client has just dropped the query stream.
+    """
+    assert segment.origin is not None, "rows are read with their lines"
+    file, lines = segment.origin
+    rows = SourceRows(segment.records, file, lines, segment.dead)
+    done = apply_rows(connection.db, connection.home, stream, rows)
+    connection.wake()
     return done
 
 

@@ -11,7 +11,6 @@ from stqsh.errors import EngineError
 from stqsh.lang.ast import statements
 from stqsh.lang.binder.bind import bind
 from stqsh.spec.savepoint import Savepoint, StagedSession
-from stqsh.storage.control_log import get_meta
 from stqsh.storage.rows import Progress
 from stqsh.storage.savepoint import (
     SavepointError,
@@ -31,16 +30,10 @@ def save(context: StatementContext, statement: statements.Save) -> Iterator[Outc
     """Execute SAVE TO.
 
     Raises:
-        SavepointError: something already exists at the URI, or the session cannot be saved; a session with
-            files in `session.storage` cannot be saved yet.
+        SavepointError: something already exists at the URI, or the session cannot be saved.
         StorageError: the URI names no store, or the store fails.
     """
     uri: str = bind(statement, context.view).spec
-    if get_meta(context.connection.db, "storage"):
-        raise SavepointError(
-            "a session that keeps its files in session.storage cannot be saved yet",
-            hint="another host can go on from the storage itself; see operations",
-        )
     blobs = savepoint_blobs(uri)
     check_free(blobs, uri)
     begun = time.monotonic()

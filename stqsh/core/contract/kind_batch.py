@@ -162,9 +162,9 @@ def _register(logic: QueryLogic) -> Array:
 
 
 def _alter(logic: QueryLogic, mode: int, resumed: Array | None = None) -> Array:
-    """Alter the regions of queries in a mode, except those that end at the first step; return the queries.
+    """Alter queries in a mode, except those that end at the first step; return the queries.
 
-    Queries in `resumed` are skipped: their regions were altered while they were paused.
+    Queries in `resumed` are skipped: they were altered while they were paused.
     """
     new, queries, first = logic.batch.commands.altered, logic.queries, logic.batch.timing.first
     if not len(new):

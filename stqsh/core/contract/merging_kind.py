@@ -12,7 +12,7 @@ from stqsh.core.contract.query_kind import QueryKind, QueryLogic, StreamBatch
 from stqsh.core.kernels.events.updates import DROPPED, ENDED
 from stqsh.core.output.batch_output import BatchOutput
 from stqsh.core.output.merge import MergedUpdates, MergeInput, first_k
-from stqsh.core.output.partials import DROP, END, PAUSE, REGISTER, Partials
+from stqsh.core.output.partials import DROP, END, PAUSE, REGISTER, RESIZE, Partials
 from stqsh.core.queries.query_table import ACTIVE
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.spec.chunk import Chunk
@@ -59,6 +59,14 @@ class MergingLogic(QueryLogic):
     def pause(self, positions: Array) -> None:
         """Mark queries as paused, so that Aggregate freezes their answers."""
         self._mark(positions, self.batch.timing.first, PAUSE)
+
+    def resize(self, positions: Array) -> None:
+        """Announce the `limits` of altered queries to Aggregate.
+
+        They count from the next step in which the slots offer candidates of the query.
+        """
+        if len(positions):
+            self._mark(positions, self.batch.timing.first, RESIZE)
 
     def retire(self, positions: Array, steps: Array, why: int) -> None:
         """Remove queries, and mark them so that Aggregate retracts their answers."""

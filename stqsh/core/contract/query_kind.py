@@ -352,16 +352,17 @@ class QueryLogic(ABC):
         del positions
 
     def alter(self, positions: Array, new: NewQueries) -> None:
-        """Replace the regions of queries (SOLE section 5.3); `begun` of `on_events` includes the active ones.
+        """Replace the regions, k and conditions of queries (SOLE section 5.3).
 
-        What active queries have sent still counts as their answer, so only the difference is sent.
+        `begun` of `on_events` includes the active ones. What they have sent still counts as their answer, so
+        only the difference is sent.
 
         Args:
             positions: The queries, all of them active or all paused.
-            new: The same queries with their new regions, in the same order.
+            new: The same queries in their new form, in the same order.
         """
         raise NotImplementedError(
-            f"{type(self).__name__} has no method `alter`: its queries keep their regions"
+            f"{type(self).__name__} has no method `alter`: its queries stay as they are"
         )
 
     def rescale(self) -> Array:

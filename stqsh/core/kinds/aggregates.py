@@ -92,7 +92,7 @@ class AggregateLogic(QueryLogic):
         self._regions.note_change()
 
     def alter(self, positions: Array, new: NewQueries) -> None:
-        """Replace the regions of queries; Aggregate computes the groups of active ones anew."""
+        """Replace regions and conditions; Aggregate computes the groups of active queries anew."""
         self._regions.relocate(positions, new)
 
     def rescale(self) -> Array:

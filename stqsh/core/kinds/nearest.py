@@ -25,6 +25,7 @@ from stqsh.core.kernels.index.scan import nearest
 from stqsh.core.kernels.retention.reference_counts import kth_distances
 from stqsh.core.matching.keyword_queries import (
     add_keywords,
+    exchange_keywords,
     keyword_mode,
     keywords_of,
     record_texts,
@@ -145,13 +146,13 @@ class NearestLogic(MergingLogic):
         return offered
 
     def alter(self, positions: Array, new: NewQueries) -> None:
-        """Replace the centres of queries, and keep what active queries have offered."""
+        """Replace the places, k and conditions of queries, and keep what active queries have offered."""
         active = positions[self.queries.mode[positions] == ACTIVE]
         if len(active):
             query, objects = self._take_circles(active)
             frozen, theirs = self._frozen
             self._frozen = np.append(frozen, query), np.append(theirs, objects)
-        self.queries.relocate(positions, new, self.batch.focal.table)
+        exchange_neighbours(self, self._conditions, positions, new)
         self.queries.radius[positions] = 0
 
     def resume(self, positions: Array) -> None:
@@ -213,6 +214,18 @@ class NearestLogic(MergingLogic):
         """The values that Aggregate needs for candidates, apart from their records."""
         assert isinstance(self.queries, ShowingQueries), "other kinds look up something else"
         return RowLookup(RowChanges(self.batch.state, self.prefix, self.queries, self._conditions))
+
+
+def exchange_neighbours(
+    logic: MergingLogic, conditions: QueryConditions, positions: Array, new: NewQueries
+) -> None:
+    """Replace the places, k and conditions of a kind's queries by those of `new`, in the same order."""
+    queries, batch = logic.queries, logic.batch
+    before = queries.k[positions].copy()
+    queries.relocate(positions, new, batch.focal.table)
+    conditions.exchange(positions, new)
+    exchange_keywords(batch, logic.prefix, new)
+    logic.resize(positions[queries.k[positions] != before])
 
 
 class NearestKind(MergingKind):

@@ -92,7 +92,7 @@ class RangeLogic(QueryLogic):
         return active
 
     def alter(self, positions: Array, new: NewQueries) -> None:
-        """Replace the regions of queries; members of active ones, here or on another slot, count as sent."""
+        """Replace regions and conditions; members of active queries, here or elsewhere, count as sent."""
         before = self.batch.timing.first - 1
         context, active = self._context(), positions[self.queries.mode[positions] == ACTIVE]
         members = context.members(active, before)

@@ -24,6 +24,7 @@ from stqsh.core.groups.candidate_columns import CandidateColumns
 from stqsh.core.groups.marks import BEGIN, MarkWriter
 from stqsh.core.groups.query_forms import FormedQueries, QueryForms
 from stqsh.core.groups.refresh_schedule import DueQueries, RefreshSchedule, timings_of_groups
+from stqsh.core.kinds.nearest import exchange_neighbours
 from stqsh.core.kinds.nearest_aggregates import NearestAggregateKind, marks_of_groups, merge_neighbours
 from stqsh.core.matching.keyword_queries import add_keywords, follow_keywords
 from stqsh.core.matching.query_conditions import QueryConditions
@@ -71,8 +72,8 @@ class RefreshedNearestLogic(MergingLogic):
             self._lookups.clear()
 
     def alter(self, positions: Array, new: NewQueries) -> None:
-        """Replace the centres of queries; the new ones count from the next refresh on."""
-        self.queries.relocate(positions, new, self.batch.focal.table)
+        """Replace the places, k and conditions of queries; they count from the next refresh on."""
+        exchange_neighbours(self, self._conditions, positions, new)
 
     def pause(self, positions: Array) -> None:
         """Send nothing more for queries, so that Aggregate keeps their answers."""

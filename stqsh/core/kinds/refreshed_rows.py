@@ -29,7 +29,7 @@ from stqsh.core.groups.refresh_schedule import DueQueries, QueryTimings, Refresh
 from stqsh.core.groups.refreshed_members import EventsAsOf, ObjectsAsOf, context_as_of, member_changes
 from stqsh.core.kernels.events.updates import LEFT
 from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
-from stqsh.core.kinds.nearest import NearestKind
+from stqsh.core.kinds.nearest import NearestKind, exchange_neighbours
 from stqsh.core.kinds.nearest_top_n import NearestTopNKind, PlaceLookup
 from stqsh.core.kinds.ranges import RangeKind
 from stqsh.core.matching.keyword_queries import add_keywords, follow_keywords
@@ -166,7 +166,7 @@ class RefreshedRowsLogic(_RefreshedLogic):
         self._regions.note_removal(why, staying=True, matched=self._unmatched())
 
     def alter(self, positions: Array, new: NewQueries) -> None:
-        """Replace the regions of queries; the new ones count from the next refresh on."""
+        """Replace the regions and conditions of queries; they count from the next refresh on."""
         self._regions.relocate(positions, new)
 
     def rescale(self) -> Array:
@@ -340,8 +340,8 @@ class RefreshedNearestRowsLogic(_RefreshedLogic):
         self._lookup.add(positions, new)
 
     def alter(self, positions: Array, new: NewQueries) -> None:
-        """Replace the centres of queries; the new ones count from the next refresh on."""
-        self.queries.relocate(positions, new, self.batch.focal.table)
+        """Replace the places, k and conditions of queries; they count from the next refresh on."""
+        exchange_neighbours(self, self._conditions, positions, new)
 
     def on_events(self, begun: Array) -> None:
         """Offer the neighbours of queries at their refreshes; queries that begin wait for their next one."""

@@ -81,7 +81,7 @@ class TopNLogic(MergingLogic):
         self._offered = np.append(self._offered[0], ids), np.append(self._offered[1], objects)
 
     def alter(self, positions: Array, new: NewQueries) -> None:
-        """Replace the regions of queries, and keep what active queries have offered."""
+        """Replace the regions and conditions of queries, and keep what active queries have offered."""
         active = positions[self.queries.mode[positions] == ACTIVE]
         ids, objects = self._tracker(self._context()).before(active)
         self._offered = np.append(self._offered[0], ids), np.append(self._offered[1], objects)

@@ -149,6 +149,19 @@ def add_keywords(
     return parts
 
 
+def exchange_keywords(
+    batch: StreamBatch, prefix: str, new: NewQueries, *, with_values: bool = False
+) -> dict[int, KeywordPart]:
+    """Replace the terms of queries in the index by those of `new`; otherwise like `add_keywords`."""
+    index = keywords_of(batch, prefix)
+    if index is not None:
+        index.remove(new.ids)
+    parts = add_keywords(batch, prefix, new, with_values=with_values)
+    if index is not None and not len(index):
+        release_keywords(batch, prefix)
+    return parts
+
+
 def _count_stored(batch: StreamBatch, index: KeywordIndex, known: int) -> None:
     """Count stored records if none was counted yet, and how many have the terms from `known` on."""
     terms, frequencies, columns = index.terms, index.terms.frequencies, batch.objects.table.columns

@@ -97,6 +97,11 @@ class QueryConditions:
             mine = np.flatnonzero(shape[new.which] == t)
             self._append(t, positions[mine], entry[new.which[mine]], entries)
 
+    def exchange(self, positions: Array, new: NewQueries) -> None:
+        """Replace the conditions of queries, which are at the given positions, by those of `new`."""
+        self.queries.template[positions] = -1
+        self.add(positions, new)
+
     def _create(self, template: Template) -> int:
         t = len(self.templates)
         self.templates.append(template)

@@ -60,8 +60,9 @@ class QueryRegions:
         scale(self._queries, self._area, positions)
 
     def relocate(self, positions: Array, new: NewQueries) -> None:
-        """Replace the regions of queries, and scale the new ones."""
+        """Replace the regions, conditions and keywords of queries, and scale the new regions."""
         self._queries.relocate(positions, new, self._batch.focal.table)
+        self.conditions.exchange(positions, self.index.exchange_keywords(new))
         scale(self._queries, self._area, positions)
         self._is_outdated = True
 

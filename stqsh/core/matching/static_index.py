@@ -10,7 +10,9 @@ from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.index.static_rects import CandidatePairs
 from stqsh.core.matching.keyword_queries import (
+    KeywordPart,
     add_keywords,
+    exchange_keywords,
     keywords_of,
     record_terms,
     record_texts,
@@ -38,9 +40,11 @@ class StaticRegionIndex:
 
     def add_keywords(self, new: NewQueries) -> NewQueries:
         """Index the keyword queries among new ones; return all, with the rest of their conditions."""
-        parts = add_keywords(self._batch, self._prefix, new, with_values=True)
-        rests = {i: part.rest for i, part in parts.items() if part.phrase}
-        return new.with_patterns({i: replace(new.patterns[i], condition=rest) for i, rest in rests.items()})
+        return _with_rests(new, add_keywords(self._batch, self._prefix, new, with_values=True))
+
+    def exchange_keywords(self, new: NewQueries) -> NewQueries:
+        """Replace the keywords of queries by those of `new`; return all, like `add_keywords`."""
+        return _with_rests(new, exchange_keywords(self._batch, self._prefix, new, with_values=True))
 
     def fill(self, context: QueryContext, matched: Array | None = None) -> None:
         """Rebuild the index from the active queries, after any was added, changed or removed.
@@ -97,3 +101,9 @@ class StaticRegionIndex:
             found = found._replace(event=renumbered(found.event, order))
             pairs = CandidatePairs(*(np.concatenate(both) for both in zip(pairs, found, strict=True)))
         return JoinResult(pairs, ordered, order)
+
+
+def _with_rests(new: NewQueries, parts: dict[int, KeywordPart]) -> NewQueries:
+    """Return queries with what is left of their conditions without the words that the index tests."""
+    rests = {i: part.rest for i, part in parts.items() if part.phrase}
+    return new.with_patterns({i: replace(new.patterns[i], condition=rest) for i, rest in rests.items()})

@@ -26,7 +26,16 @@ from stqsh.core.kernels.knn.candidate_merge import (
 from stqsh.core.kernels.knn.tie_order import KeyOrder
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.core.output.candidates import CandidateRecords
-from stqsh.core.output.partials import DROP, END, PARTIAL, PAUSE, REGISTER, all_candidates, all_marks
+from stqsh.core.output.partials import (
+    DROP,
+    END,
+    PARTIAL,
+    PAUSE,
+    REGISTER,
+    RESIZE,
+    all_candidates,
+    all_marks,
+)
 from stqsh.core.output.renewed_rows import KeyedChanges, RenewedRows, renewed_rows
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import ArraySpec, StateTable
@@ -229,12 +238,14 @@ class _Merger:
         return MergedMembers(before, members, ids[at[turns]], news.step[turns], self._records, ranks)
 
     def _register(self) -> None:
-        """Add new queries, whose ids are greater than all others and ascend."""
+        """Add new queries, whose ids are greater than all others and ascend; note the k of altered ones."""
         new = np.flatnonzero(self._marks.mark == REGISTER)
         new = new[~np.isin(self._marks.query[new], self._queries.id)]
         marks = self._marks
         self._queries.append(id=marks.query[new], k=marks.k[new], shows=marks.shows[new])
         self._queries.grow(start=np.full(len(new), self._queries.start[-1]))
+        resized = np.flatnonzero(marks.mark == RESIZE)
+        self._queries.k[np.searchsorted(self._queries.id, marks.query[resized])] = marks.k[resized]
 
     def _news(self) -> tuple[SlotChanges, KeyOrder]:
         """Return the slots' changes in the kernel's order, and the order of keys.

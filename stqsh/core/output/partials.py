@@ -57,12 +57,16 @@ _MARKS: list[tuple[str, pa.DataType]] = [
     ("shows", pa.bool_()),
 ]
 MARKS = pa.schema(_MARKS)
-"""A state change of a query at a step; k and shows (whether updates have a distance) are for REGISTER."""
+"""A state change of a query at a step.
 
-REGISTER, PAUSE, DROP, END, LIMIT = 1, 2, 3, 4, 5
+k is for REGISTER, LIMIT and RESIZE; shows (whether updates have a distance) is for REGISTER.
+"""
+
+REGISTER, PAUSE, DROP, END, LIMIT, RESIZE = 1, 2, 3, 4, 5, 6
 """The marks. A query that resumes needs no mark, because its slots send the changes since it paused.
 
 LIMIT is sent with REGISTER if a kind merges twice: its k is the number of merged members that are wanted.
+RESIZE gives a query that was altered another k.
 """
 
 HOLDS = pa.schema(

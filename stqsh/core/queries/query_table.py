@@ -102,14 +102,12 @@ class QueryTable(StateTable):
             KeyError: there is no such named region.
         """
         specs = new.patterns
-        regions, options = [spec.region for spec in specs], [spec.options for spec in specs]
+        options = [spec.options for spec in specs]
         distance = [any(has_node(value, DistanceExpr) for value in spec.values) for spec in specs]
-        neighbours = [region.k if isinstance(region, NearestSpec) else 0 for region in regions]
         self.append(
             id=new.ids,
             mode=np.where(np.isin(new.ids, list(paused)), PAUSED, ACTIVE),
             until=_last_steps(new, timing),
-            k=new.spread(neighbours, np.int32),
             **_region_columns(self.state, new, focals),
             template=np.full(len(new), -1),
             shows_distance=new.spread(distance, np.uint8),
@@ -119,7 +117,7 @@ class QueryTable(StateTable):
         return self._sort(new.ids)
 
     def relocate(self, positions: Array, new: NewQueries, focals: ObjectTable) -> None:
-        """Replace the regions of queries, unscaled; nothing else changes.
+        """Replace the regions of queries, unscaled, and their numbers of neighbours; nothing else changes.
 
         Args:
             positions: The queries.
@@ -212,7 +210,7 @@ class QueryCommands:
         registered: The new queries, by id.
         still: The ids of new queries that are paused at once.
         dropped, paused, resumed: The ids of older queries.
-        altered: Older queries with their new regions.
+        altered: Older queries with their new regions and conditions.
         stream_dropped: Whether the whole stream is dropped.
         memory: The state of load shedding and cache areas from the batch's first step on, before new queries;
             None if unchanged.
@@ -232,6 +230,10 @@ class QueryCommands:
         """Whether there are any commands."""
         there = len(self.registered) or self.dropped or self.paused or self.resumed or self.stream_dropped
         return bool(there or len(self.altered)) or self.memory is not None
+
+    def since(self, first: int) -> QueryCommands:
+        """Return the same commands, with the conditions of SINCE NOW; `first` is the batch's first step."""
+        return replace(self, registered=self.registered.since(first), altered=self.altered.since(first))
 
     def of_kind(self, name: str) -> QueryCommands:
         """Return the same commands, with the new and the altered queries of one kind only."""
@@ -258,7 +260,7 @@ class _Digest:
         self.alike: list[NewQueries] = []
         self.cancelled: set[int] = set()
         self.last: dict[int, str] = {}
-        self.altered: dict[int, SlotQuery] = {}
+        self.altered: dict[int, AlterCommand] = {}
         self.stream_dropped = False
         self.memory: RetentionOrder | None = None
 
@@ -282,10 +284,11 @@ class _Digest:
             case DropCommand() | PauseCommand() | ResumeCommand():
                 self._change(command.id, _OPERATIONS[type(command)])
             case AlterCommand():
-                self._alter(command.id, command.query)
+                self._alter(command)
 
-    def _alter(self, id_: int, query: SlotQuery) -> None:
-        """Store a query's last region; a new query is registered with it."""
+    def _alter(self, command: AlterCommand) -> None:
+        """Store the last form of a query; a new query is registered in it."""
+        id_, query = command.id, command.query
         mine = self.new.get(id_)
         if mine is not None and mine.step is None:
             self.new[id_] = RegisterCommand(query=query)
@@ -296,7 +299,7 @@ class _Digest:
                 self.alike[number] = some.those(some.ids != id_)
                 self.new[id_] = RegisterCommand(query=query)
                 return
-        self.altered[id_] = query
+        self.altered[id_] = command
 
     def _change(self, id_: int, op: str) -> None:
         if op == "drop" and self._is_new(id_):
@@ -312,9 +315,7 @@ class _Digest:
         def last_is(op: str, *, new: bool = False) -> set[int]:
             return {id_ for id_, last in self.last.items() if last == op and self._is_new(id_) is new}
 
-        alone = [command.query for command in self.new.values()]
-        steps = [-1 if command.step is None else command.step for command in self.new.values()]
-        new = gathered([NewQueries.of(alone, steps if max(steps, default=-1) >= 0 else None), *self.alike])
+        new = gathered([_alone(self.new.values()), *self.alike])
         if self.cancelled:
             new = new.those(~np.isin(new.ids, list(self.cancelled)))
         return QueryCommands(
@@ -323,14 +324,22 @@ class _Digest:
             last_is("drop"),
             last_is("pause"),
             last_is("resume"),
-            NewQueries.of([one for id_, one in sorted(self.altered.items()) if self.last.get(id_) != "drop"]),
+            _alone(one for id_, one in sorted(self.altered.items()) if self.last.get(id_) != "drop"),
             self.stream_dropped,
             self.memory,
         )
 
 
+def _alone(commands: Iterable[RegisterCommand | AlterCommand]) -> NewQueries:
+    """Return queries with one spec each, and the steps in which older ones were registered."""
+    given = list(commands)
+    steps = [-1 if command.step is None else command.step for command in given]
+    specs = [command.query for command in given]
+    return NewQueries.of(specs, steps if max(steps, default=-1) >= 0 else None)
+
+
 def _region_columns(state: SlotState, new: NewQueries, focals: ObjectTable) -> dict[str, Array]:
-    """Return the columns of a table that define the regions of queries, and store their polygons."""
+    """Return the columns of a table that define regions and neighbours, and store the regions' polygons."""
     box, radius = _boxes(new)
     area = assign_polygons(state, new, box)
     regions = [spec.region for spec in new.patterns]
@@ -343,6 +352,7 @@ def _region_columns(state: SlotState, new: NewQueries, focals: ObjectTable) -> d
         "y2": y2,
         "radius": radius,
         "area": area,
+        "k": new.spread([_neighbours(region) for region in regions], np.int32),
         "focal": _focals(new, focals),
     }
 
@@ -412,6 +422,11 @@ def _corners(region: Region) -> tuple[float, float, float, float]:
         case NearestSpec(place=(x, y)):
             return x, y, np.nan, np.nan
     return np.nan, np.nan, np.nan, np.nan
+
+
+def _neighbours(region: Region) -> int:
+    """Return the number of neighbours that a region asks for; 0 for other regions."""
+    return region.k if isinstance(region, NearestSpec) else 0
 
 
 def _radius(region: Region) -> float:

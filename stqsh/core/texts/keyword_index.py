@@ -98,6 +98,12 @@ class KeywordIndex:
             coded = CodedTexts(spans.begin, spans.codes)
         self._tree.renumber(self.queries.put(ids, coded, every, bits))
 
+    def remove(self, ids: Array) -> None:
+        """Remove queries; ids that are not indexed here are ignored."""
+        stay = ~np.isin(self.queries.id, ids)
+        self._tree.renumber(np.where(stay, np.cumsum(stay) - 1, -1))
+        self.queries.keep(stay)
+
     def refresh(self, ids: Array, boxes: Array, checked: Array, bounds: Bounds | None) -> None:
         """Update the index to the queries of the kind: remove dropped queries, and index what changed.
 

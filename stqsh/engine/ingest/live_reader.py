@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from stqsh.checksums import DamagedFileError
 from stqsh.engine.planning.tasks import LiveAccess, LiveSlice
 from stqsh.sources.dead_letters import DeadLetter, letter_lines
 from stqsh.sources.live.decoding import without_collections
+from stqsh.sources.live.kafka_client import client_settings
 from stqsh.sources.live.line_spool import SPOOL
 from stqsh.sources.live.pieces import FoundPiece, read_pieces
 from stqsh.sources.live.registry import close_idle_readers, is_from_kafka, read_records
@@ -59,7 +61,8 @@ def read_live(
     dead = size = 0
     with without_collections():
         spool = None if is_from_kafka(stream) else spool_of_slice(blobs, piece.spool)
-        for decoded in read_records(stream, spool, piece.ranges, access.profile, skips=access.skips):
+        settings = partial(client_settings, profile=access.profile, sent=access.kafka)
+        for decoded in read_records(stream, spool, piece.ranges, settings, skips=access.skips):
             batches.append(decoded.records)
             letters += decoded.dead[: MOST_LETTERS - len(letters)]
             dead += len(decoded.dead)

@@ -11,6 +11,7 @@ import logging
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -139,6 +140,7 @@ class SourceIntake:
         self._home, self._control, self._id, self._spec = home, control, stream.id, stream.spec
         self._name, self._folder = stream.name, home.stream(stream.id)
         self._profile = get_meta(control, "profile") or ""
+        self._settings = partial(client_settings, profile=self._profile)
         self._truncation = TruncationWatch()
         self._kafka: KafkaReader | None = None
         self._reported: str | None = None
@@ -207,11 +209,11 @@ class SourceIntake:
             from stqsh.sources.live.kafka_reader import KafkaReader  # slow: only for sessions with Kafka
 
             if self._kafka is None:
-                self._kafka = KafkaReader(client_settings(rows.source.brokers, self._profile))
+                self._kafka = KafkaReader(self._settings(rows.source.brokers))
             reader: MessageReader = self._kafka
             self._kafka.skips, self._kafka.wants_keys = skips, bool(decoder.meta)
         else:
-            reader = open_message_reader(rows, self._folder / SPOOL, self._profile, skips=skips)
+            reader = open_message_reader(rows, self._folder / SPOOL, self._settings, skips=skips)
         for messages in reader.read(part):
             found = decoder.decode_placed(messages)
             # Lines are numbered from 1, so the place of the last one is the place after it.

@@ -37,7 +37,7 @@ from stqsh.errors import OtherVersionError, StqshError
 from stqsh.fs import DURABILITY
 from stqsh.garbage import collect_seldom
 from stqsh.storage.arena_cleanup import claim_arena, name_arena, remove_lost_arenas
-from stqsh.storage.blobs import checkpoint_blobs, open_blobs, place_checkpoint
+from stqsh.storage.blobs import StorageAwayError, checkpoint_blobs, open_blobs, place_checkpoint
 from stqsh.storage.control_log import ControlDb, get_meta, session_uuid, set_meta
 from stqsh.storage.control_mirror import ControlMirror, mirror_of
 from stqsh.storage.engine_info import COMPILING
@@ -50,7 +50,10 @@ from stqsh.storage.staging import remove_left
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from stqsh.engine.operators.located_snapshots import LocatedSnapshots
+    from stqsh.engine.spark.spark_internals import Heads
     from stqsh.spec.stats import TaskTiming
+    from stqsh.storage.blobs import Blobs
 
 log = logging.getLogger("stqsh.engine")
 
@@ -91,6 +94,7 @@ class Engine:
     def __init__(self, home: SessionHome, origin: Origin | None = None) -> None:
         self._home = home
         self._heart = Heartbeat(home, origin, self._stop_by_itself)
+        self._restarts = origin.restarts if origin else 0
         self._is_ready = False
         self._mendings = 0
         self._begun = time.monotonic()
@@ -104,7 +108,7 @@ class Engine:
             self._run()
         except StqshError as error:
             log.error("%s", error)
-            return self._failed(error, crashed=isinstance(error, JvmDiedError))
+            return self._failed(error, crashed=isinstance(error, JvmDiedError) or self._may_return(error))
         except Exception as error:
             log.exception("the engine failed")
             return self._failed(error, crashed=self._is_ready)
@@ -122,6 +126,10 @@ class Engine:
             return CRASHED
         self._heart.tell("failed", text)
         return 1
+
+    def _may_return(self, error: StqshError) -> bool:
+        """Return whether a storage fails with which the session has run before."""
+        return isinstance(error, StorageAwayError) and (self._is_ready or self._restarts > 0)
 
     def _stop_by_itself(self, why: str) -> None:
         log.warning("%s: the engine stops", why)
@@ -212,14 +220,11 @@ class Engine:
         ).start()
         delivery.retention.start()
         watchdog.start()
-        if not settings.local:
-            snapshots.start()
         try:
-            with self._outside(control):
+            with self._outside(control), _on_cluster(spark, settings, control, snapshots):
                 supervisor.run()
         finally:
             watchdog.stop()
-            snapshots.stop()
             preparer.stop()
             delivery.retention.stop()
 
@@ -340,6 +345,30 @@ def _leave(spark: SparkSession, settings: EngineSettings) -> None:
     if _alive(spark):
         spark.stop()
     remove_scratch(settings)
+
+
+@contextmanager
+def _on_cluster(
+    spark: SparkSession, settings: EngineSettings, control: ControlDb, snapshots: LocatedSnapshots
+) -> Iterator[None]:
+    """Run what asks the executors of a cluster; there is nothing to run on one machine."""
+    if settings.local:
+        yield
+        return
+    from stqsh.engine.launch.slot_transfer import ClusterSaves
+    from stqsh.engine.operators.spark_operators import stored_heads
+
+    def heads(checkpoint: Blobs) -> Heads:
+        return stored_heads(spark, checkpoint, settings.slots)
+
+    saves = ClusterSaves(settings, control, heads)
+    snapshots.start()
+    saves.start()
+    try:
+        yield
+    finally:
+        saves.stop()
+        snapshots.stop()
 
 
 def engine_settings(home: SessionHome, control: ControlDb) -> EngineSettings:

@@ -23,7 +23,7 @@ from types import FrameType
 from stqsh.engine.config import CRASHED, STACKS_SIGNAL, TUNING, EngineTuning
 from stqsh.engine.spark.spark_internals import last_commit
 from stqsh.storage import processes
-from stqsh.storage.blobs import checkpoint_blobs
+from stqsh.storage.blobs import StorageError, checkpoint_blobs
 from stqsh.storage.engine_info import EngineInfo, EngineState, read_engine, write_engine
 from stqsh.storage.home import SessionHome
 
@@ -73,6 +73,7 @@ class Parent:
         self._last_crash = ""
         self._engine: subprocess.Popen[bytes] | None = None
         self._stopping = False
+        self._commit = -1
         self._silence = (0, 0)  # the last heartbeat, and the number of checks without a change
 
     def run(self) -> int:
@@ -103,7 +104,12 @@ class Parent:
                 return 0
 
     def _last_commit(self) -> int:
-        return last_commit(checkpoint_blobs(self._home.path))
+        """Return the last complete batch, or the one known before if the session's storage fails."""
+        try:
+            self._commit = last_commit(checkpoint_blobs(self._home.path))
+        except StorageError as error:
+            print(f"batches cannot be counted: {error.message}", file=sys.stderr, flush=True)
+        return self._commit
 
     def _run_engine(self) -> int:
         """Run the engine to its end, and return its exit code (negative: the signal)."""

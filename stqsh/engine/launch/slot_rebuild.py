@@ -11,19 +11,18 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-import time
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
 from stqsh.checksums import DamagedFileError
-from stqsh.core.state.slot_state import SlotState, snapshot
+from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.delivery.deliver import collect_found
 from stqsh.engine.ingest.task_reader import chunks as read_chunks
 from stqsh.engine.ingest.task_reader import seed_chunks
+from stqsh.engine.launch.slot_transfer import SAVED_STATE, attend, place_slots, write_state
 from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, address_partials, split_chunks
 from stqsh.engine.planning.batch_size import BatchLimit
 from stqsh.engine.planning.planner import Planner
@@ -42,9 +41,9 @@ from stqsh.spec.chunk import Chunk
 from stqsh.spec.log import LogKind, RecordsFound
 from stqsh.spec.offset import Offset
 from stqsh.spec.savepoint import StagedSession
-from stqsh.storage.blobs import Blobs, checkpoint_blobs, home_blobs
+from stqsh.storage.blobs import checkpoint_blobs, home_blobs
 from stqsh.storage.catalogue import dropped_streams, live_streams
-from stqsh.storage.control_log import ControlDb, entries_after, set_meta
+from stqsh.storage.control_log import ControlDb, entries_after, session_uuid, set_meta
 from stqsh.storage.home import SessionHome
 from stqsh.storage.rows import LogRow
 from stqsh.storage.savepoint import KnownSavepoint, last_savepoint
@@ -163,20 +162,12 @@ class _SessionFold:
         fresh.mkdir(mode=0o700, parents=True)
         for name, states in self._states.items():
             for slot, slot_state in enumerate(states):
-                _write_slot(home_blobs(again), slot_name(name, slot), batch, slot_state)
-        Attendance(fresh, AGGREGATE.name).enter(batch, range(self._slots), begins=True)
+                store = FileStore.beside_head(home_blobs(again), slot_name(name, slot), batch, -1)
+                write_state(store, slot_state)
+        attend(fresh, range(self._slots), batch)
         shutil.rmtree(state, ignore_errors=True)
         fresh.rename(state)
         shutil.rmtree(again, ignore_errors=True)
-
-
-def _write_slot(blobs: Blobs, name: str, batch: int, state: SlotState) -> None:
-    store = FileStore.beside_head(blobs, name, batch, -1)
-    meta, begun = store.read_meta(), time.perf_counter_ns()
-    size = store.replace(1, snapshot(state))
-    took_us = (time.perf_counter_ns() - begun) // 1000
-    stamp = uuid.uuid4().hex
-    store.write_meta(replace(meta, version=1, stamp=stamp, snapshot_bytes=size, snapshot_us=took_us))
 
 
 class _FoundAgain:
@@ -329,7 +320,7 @@ def lost_slots(
 def adapt_slots(
     home: SessionHome, control: ControlDb, staged: StagedSession, profile: Profile, slots: int | None
 ) -> None:
-    """Rebuild the slots of a session just restored, if their number or state format differs from before.
+    """Give a session just restored the number of slots, and the form, with which an engine continues it.
 
     Args:
         home: the session's home.
@@ -339,18 +330,21 @@ def adapt_slots(
         slots: the number of slots; None for the saved number.
 
     Raises:
-        EngineError: the slots cannot be rebuilt.
+        EngineError: the slots cannot be rebuilt, or not be moved.
+        StorageError: the storage that the profile names fails.
     """
-    state = EngineSettings.from_profile(home.path, profile).state
+    settings = EngineSettings.from_profile(home.path, profile)
     wanted = staged.slots if slots is None else slots
-    if (wanted, state) == (staged.slots, staged.state):
-        return
-    if state.partition("/")[0] != staged.state.partition("/")[0]:
-        where = "on one machine" if staged.state.startswith("files") else "on a cluster"
-        raise EngineError(
-            f"the session has run {where}: it cannot go on with spark.master {profile.text('spark.master')}",
-            hint="restore it with the spark.master that it had",
-        )
+    if (wanted, SAVED_STATE) != (staged.slots, staged.state):
+        _rebuild_restored(home, control, staged, wanted)
+    set_meta(control, "slots", str(wanted))
+    set_meta(control, "state", settings.state)
+    set_meta(control, "storage", settings.storage)
+    placed = settings.for_session(session_uuid(control)).with_slots(wanted)
+    place_slots(home, placed, staged.batch)
+
+
+def _rebuild_restored(home: SessionHome, control: ControlDb, staged: StagedSession, wanted: int) -> None:
     offset = Offset.from_json(json.loads(read_offset(checkpoint_blobs(home.path), staged.batch)))
     try:
         rebuild_slots(home, control, wanted, Committed(staged.batch, offset))
@@ -363,7 +357,5 @@ def adapt_slots(
             ) from problem
         raise EngineError(
             f"the session's slots have another form than this version's: {problem.message}",
-            hint="restore it with the version and the spark.master that it had",
+            hint="restore it with the version that it had",
         ) from problem
-    set_meta(control, "slots", str(wanted))
-    set_meta(control, "state", state)

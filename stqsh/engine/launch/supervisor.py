@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.operators.data_source import HOLD_FILE
-from stqsh.engine.spark.spark_errors import has_late_worker, reason, remedy, waits_for_source
+from stqsh.engine.spark.spark_errors import has_late_worker, reason, remedy, waits_for
 from stqsh.errors import EngineError
 from stqsh.storage.processes import StopRequest
 
@@ -50,7 +50,8 @@ class Supervisor:
         start: starts the query.
         batches: counts the batches delivered so far.
         jvm_alive: returns whether Spark's process is alive.
-        on_waiting: called with the reason why a batch waits for its source, and "" once one is delivered.
+        on_waiting: called with the reason why a batch waits for a source or the storage, and "" once one is
+            delivered.
         tuning: the tunables of the engine.
     """
 
@@ -115,9 +116,9 @@ class Supervisor:
             if not self._jvm_alive():
                 raise JvmDiedError(JVM_DIED)
             log.warning("the query stopped: %s", why)
-            if waits_for_source(error):  # no error of ours: retry the same batch until the source responds
+            if awaited := waits_for(error):  # no error of ours: retry the same batch until it responds
                 failures, self._waits_after = 0, delivered
-                self._on_waiting(f"a batch waits: {why.partition(': ')[2]}")
+                self._on_waiting(f"a batch waits: {awaited}")
                 self._stopping.wait(self._tuning.source_wait_s)
                 continue
             # Errors that users have to fix would recur, unless the start of the query repairs them.

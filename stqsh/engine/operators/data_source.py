@@ -26,7 +26,7 @@ from stqsh.spec.offset import Offset, OffsetJson
 from stqsh.storage.blobs import home_blobs
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
-from stqsh.storage.staging import SAVING, stage_requested
+from stqsh.storage.staging import SAVING, hold_requested, stage_requested
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -186,7 +186,11 @@ class StqshReader(DataSourceStreamReader):
             threading.Thread(target=_import_routing, daemon=True).start()
             return replace(before, boot=self._boot).to_json()
         while not self._hold.exists():
-            self.stage()
+            if self.stage():
+                if time.monotonic() > until:
+                    break
+                time.sleep(TUNING.idle_look_s)
+                continue
             seen = self.control.version()
             if before.dealers and not self.deals:  # the query is about to be restarted with dealers
                 after = before
@@ -198,12 +202,19 @@ class StqshReader(DataSourceStreamReader):
                 break
         return start
 
-    def stage(self) -> None:
-        """Stage the savepoints that clients have requested, between two batches."""
-        if (self._home / SAVING).exists():
-            from stqsh.engine.launch.audit import describe_staged
+    def stage(self) -> bool:
+        """Stage the savepoints that clients have requested, between two batches.
 
-            stage_requested(SessionHome(self._home), self.control, partial(describe_staged, self.control))
+        On a cluster the engine's process does that. Return whether batches have to wait for it.
+        """
+        if not (self._home / SAVING).exists():
+            return False
+        if not self.folds:
+            return hold_requested(SessionHome(self._home))
+        from stqsh.engine.launch.audit import describe_staged
+
+        stage_requested(SessionHome(self._home), self.control, partial(describe_staged, self.control))
+        return False
 
     def _await(self, seen: int | None, until: float) -> bool:
         """Wait until another check is worthwhile; return False if there is no work for a while.

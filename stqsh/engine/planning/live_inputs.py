@@ -24,6 +24,7 @@ from stqsh.engine.planning.event_clock import SessionClock, finish_run, start_li
 from stqsh.engine.planning.planner_state import PlannerState
 from stqsh.engine.planning.stream_inputs import SessionView
 from stqsh.engine.planning.tasks import LiveAccess, LiveSlice
+from stqsh.sources.live.kafka_client import settings_for_hosts
 from stqsh.sources.live.protocol import (
     LiveSource,
     Position,
@@ -39,7 +40,7 @@ from stqsh.sources.live.registry import open_source, trim
 from stqsh.spec.clock import BatchClock
 from stqsh.spec.offset import LivePosition, Offset
 from stqsh.spec.stats import LiveState
-from stqsh.storage.control_log import get_meta
+from stqsh.storage.control_log import get_meta, keeps_heads_in_spark
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
 from stqsh.storage.session_settings import session_settings
@@ -71,8 +72,11 @@ class LiveInputs:
     @property
     def access(self) -> LiveAccess:
         """The workers' access to the sources."""
-        settings = session_settings(self._view.control)
-        return LiveAccess(self._profile, settings.text("sources.gone") == "skip")
+        control, profile = self._view.control, self._profile
+        skips = session_settings(control).text("sources.gone") == "skip"
+        return LiveAccess(
+            profile, skips, settings_for_hosts(profile) if keeps_heads_in_spark(control) else None
+        )
 
     @property
     def _profile(self) -> str:

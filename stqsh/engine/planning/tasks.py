@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.planning.planner_state import PlannerState
+from stqsh.sources.live.kafka_client import ClientSettings
 from stqsh.sources.live.protocol import MessageRange
 from stqsh.sources.replay_store.store import ReplayStore
 from stqsh.spec.clock import Attachment, BatchClock, TermsPart
@@ -91,10 +92,17 @@ class LiveSlice:
 
 @dataclass(frozen=True)
 class LiveAccess:
-    """The workers' access to live sources: the session's profile, and whether to skip deleted messages."""
+    """The workers' access to live sources.
+
+    Attributes:
+        profile: the name or path of the session's profile.
+        skips: whether to skip deleted messages.
+        kafka: the settings of Kafka's clients for hosts that may lack the profile; None on one machine.
+    """
 
     profile: str = ""
     skips: bool = False
+    kafka: ClientSettings | None = None
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from stqsh.engine.spark.cluster import STANDALONE
 from stqsh.errors import StqshError
 from stqsh.program import program
 from stqsh.sources.live.protocol import SourceAwayError
+from stqsh.storage.blobs import StorageAwayError
 
 
 def check_master(settings: EngineSettings) -> None:
@@ -56,6 +57,14 @@ _NAMED = re.compile(r"^(?:[\w$]+\.)*(?P<name>\w*(?:Error|Exception|Busy|Exit))\b
 _INNER = re.compile(r"(?:[\w$]+\.)+\w*(?:Error|Exception): .*")
 _WRAPPERS = ("org.apache.spark", "pyspark.", "py4j.")
 _HINT = "hint: "
+_CAUSE = "Caused by: "
+_AWAY = (SourceAwayError.__name__, StorageAwayError.__name__)
+_HADOOP_AWAY = re.compile(
+    r"^.*(?:Call From \S+ to \S+ failed|SafeModeException|ConnectTimeoutException|AWSStatus500Exception"
+    r"|AWSServiceThrottledException|AWSClientIOException|AWSServiceIOException|AWSApiCallTimeoutException).*$",
+    re.MULTILINE,
+)
+"""A pattern of the lines in which Hadoop, which writes Spark's checkpoint, reports a store that fails."""
 _MOST = 300
 
 _NO_ROOM = (
@@ -92,9 +101,17 @@ def reason(error: BaseException | None) -> str:
     return plain or _shorten(cause or type(error).__name__)
 
 
-def waits_for_source(error: BaseException | None) -> bool:
-    """Return whether a query failed because a live source does not respond; a retry succeeds once it does."""
-    return SourceAwayError.__name__ in _cause_line(str(error)).partition(":")[0]
+def waits_for(error: BaseException | None) -> str | None:
+    """Return the reason if a query failed because a live source or the storage does not respond.
+
+    A retry succeeds once it does.
+    """
+    kind, _, why = _cause_line(str(error)).partition(": ")
+    if kind.endswith(_AWAY):
+        return why
+    line = _HADOOP_AWAY.search(str(error).split(_DESCRIPTION, 1)[0])
+    said = line and _shorten(line.group().strip().removeprefix(_CAUSE))
+    return said and f"Spark's checkpoint is out of reach: {said}"
 
 
 def has_late_worker(error: BaseException | None) -> bool:
@@ -114,7 +131,7 @@ def remedy(error: BaseException | None) -> str | None:
 
 def _cause_line(text: str) -> str:
     before = text.split(_DESCRIPTION, 1)[0]
-    lines = [line.strip().removeprefix("Caused by: ") for line in before.splitlines()]
+    lines = [line.strip().removeprefix(_CAUSE) for line in before.splitlines()]
     lines = [line for line in lines if line and not _FRAME.match(line)]
     inner = [found.group() for line in lines[:1] if (found := _INNER.search(line))]
     named = [*inner, *(line for line in lines if _NAMED.match(line))]

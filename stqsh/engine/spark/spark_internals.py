@@ -215,6 +215,23 @@ def begin_checkpoint(checkpoint: Blobs, offset: str, heads: Heads) -> None:
     checkpoint.put(BEFORE_FIRST, [offset.encode()])
 
 
+def restart_checkpoint(checkpoint: Blobs, batch: int, target: Blobs) -> None:
+    """Write a checkpoint of a query without operators that continues after a complete batch of another one.
+
+    Spark 4.3 reads the last two offsets and the last commit, and counts on from their number.
+    """
+    first = first_batch(checkpoint)
+    content = [bytes(memoryview(checkpoint.read(offset_file(batch, first))))]
+    if batch > 0:
+        lines = content[0].decode().splitlines()
+        content.append("\n".join([*lines[:-1], read_offset(checkpoint, batch - 1)]).encode())
+    commit = bytes(memoryview(checkpoint.read(commit_file(batch, first))))
+    for number, offset in zip((batch, batch - 1), content, strict=False):
+        target.put(offset_file(number), [offset])
+        target.put(commit_file(number), [commit])
+    write_metadata(target)
+
+
 def initial_heads(checkpoint: Blobs) -> Heads:
     """Return the initial heads of a checkpoint's operators; {} if it continues no other checkpoint."""
     return json.loads(memoryview(checkpoint.read(_HEADS)).tobytes()) if first_batch(checkpoint) else {}

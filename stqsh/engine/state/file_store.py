@@ -44,7 +44,8 @@ from stqsh.fs import atomic_write
 from stqsh.spec.chunk import Chunk
 from stqsh.storage.blobs import Blobs
 
-_HEAD = "head"
+#: The name of the file of a head, on one machine.
+HEAD = "head"
 #: The folder of a session's storage that contains the slots' folders.
 STATE = "state"
 #: The size of the checksum at the beginning of a log.
@@ -236,7 +237,7 @@ class FileStore:
     def beside_head(blobs: Blobs, name: str, batch: int, after: int) -> FileStore:
         """Return the store of a slot on one machine, whose head is a file beside its others."""
         assert blobs.folder is not None, "slots of one machine are in files"
-        head = FileHead(blobs.folder / STATE / name / _HEAD)
+        head = FileHead(blobs.folder / STATE / name / HEAD)
         return FileStore(blobs, name, head, batch, after)
 
     def read_meta(self) -> SlotMeta:
@@ -247,7 +248,7 @@ class FileStore:
             DamagedFileError: the state before the batch is missing.
         """
         self._found = self._head.read()
-        states = [] if self._found is None else _unpack_head(self._found, self._name(_HEAD))
+        states = [] if self._found is None else _unpack_head(self._found, self._name(HEAD))
         if states and states[0].batch > self._batch:
             raise StaleBatchError(self._slot, self._batch, states[0].batch)
         earlier = [state for state in states if state.batch < self._batch]
@@ -322,7 +323,7 @@ class FileStore:
     def _log_files(self) -> list[bytes | memoryview]:
         """Return the contents of the log's files, in order. Each holds the checksum of the previous one."""
         contents: list[bytes | memoryview] = []
-        version, last, file = self._before.meta.version, self._before.last, self._name(_HEAD)
+        version, last, file = self._before.meta.version, self._before.last, self._name(HEAD)
         names = {name.rpartition(".")[2]: name for name in self._blobs.names(self._name("log."))}
         while last != self._before.seal.checksum:
             if version == self._before.snapshot:
@@ -343,9 +344,9 @@ class FileStore:
     def _lost(self) -> DamagedFileError:
         """Return the error for a slot whose state before the batch is missing."""
         if self._found is None:
-            return DamagedFileError(self._name(_HEAD), "is gone")
+            return DamagedFileError(self._name(HEAD), "is gone")
         return DamagedFileError(
-            self._name(_HEAD), f"is not what batch {self._batch} follows: it lacks batch {self._after}"
+            self._name(HEAD), f"is not what batch {self._batch} follows: it lacks batch {self._after}"
         )
 
     def _remove_before(self, snapshot: int) -> None:
@@ -372,7 +373,7 @@ def first_logged_rows(state: Path) -> dict[int, int]:
     Raises:
         DamagedFileError: a slot does not record the rows of its log.
     """
-    heads = [(head.read_bytes(), str(head.relative_to(state.parent))) for head in state.glob(f"*/{_HEAD}")]
+    heads = [(head.read_bytes(), str(head.relative_to(state.parent))) for head in state.glob(f"*/{HEAD}")]
     return merge_least(*(kept.rows for head in heads for kept in _unpack_head(*head)))
 
 
@@ -407,9 +408,9 @@ def sealed_files(state: Path) -> dict[str, Seal]:
         DamagedFileError: a head is damaged.
     """
     seals: dict[str, Seal] = {}
-    for head in state.glob(f"*/{_HEAD}"):
+    for head in state.glob(f"*/{HEAD}"):
         folder = head.parent.relative_to(state.parent).as_posix()
-        for kept in _unpack_head(head.read_bytes(), f"{folder}/{_HEAD}"):
+        for kept in _unpack_head(head.read_bytes(), f"{folder}/{HEAD}"):
             if kept.snapshot:
                 seals[f"{folder}/{kept.file}"] = kept.seal
     return seals
@@ -422,7 +423,7 @@ def forget_after(folder: Path, batch: int) -> None:
         DamagedFileError: the slot's head is damaged, or lists only later states; without any state, the slot
             would start over.
     """
-    head = folder / _HEAD
+    head = folder / HEAD
     if not head.exists():
         return
     file = str(head.relative_to(folder.parent.parent))

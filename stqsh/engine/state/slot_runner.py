@@ -76,6 +76,25 @@ def _forget_some() -> None:
         _warm[key] = warm
 
 
+def load_state(
+    fold: Fold, slot: int, store: SlotStore, replay: ReplayRecords, arena: Arena | None = None
+) -> SlotState:
+    """Return the state of a slot from its snapshot and the logged batches, without sending anything.
+
+    Args:
+        fold: the operator's work.
+        slot: the slot.
+        store: its files, whose position has been read.
+        replay: returns a logged batch with its full content.
+        arena: where the arrays are; None for this process's memory.
+    """
+    pieces = store.read_snapshot()
+    state = restore(pieces, arena) if pieces else SlotState.fresh(slot, arena)
+    for chunks in store.read_log():
+        fold.apply(state, replay(chunks))
+    return state
+
+
 class SlotRunner:
     """Keeps the state of one slot of one operator in its store, cached in the arena.
 
@@ -153,11 +172,7 @@ class SlotRunner:
         """Rebuild the state from the snapshot and the logged batches, without sending anything."""
         _warm.pop(self._key, None)
         self._arena.clear()
-        pieces = self._store.read_snapshot()
-        state = restore(pieces, self._arena) if pieces else SlotState.fresh(self._slot, self._arena)
-        for chunks in self._store.read_log():
-            self._fold.apply(state, self._replay(chunks))
-        return state
+        return load_state(self._fold, self._slot, self._store, self._replay, self._arena)
 
     def _keep(self, meta: SlotMeta, chunks: list[Chunk], state: SlotState, fold_us: int) -> SlotMeta:
         """Write the batch to the store, as part of the log or as a new snapshot.

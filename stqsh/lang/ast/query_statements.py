@@ -139,10 +139,7 @@ class ResumeQuery(Statement):
 
 @dataclass(frozen=True)
 class AlterQuery(Statement):
-    """`ALTER QUERY name INSIDE region`, or `ALTER QUERY name NEAREST k TO place`.
-
-    WHERE is parsed only for the error that it is not supported.
-    """
+    """`ALTER QUERY name [INSIDE region | NEAREST k TO place] [WHERE condition]`, one of them at least."""
 
     name: Name
     region: Region | None = None

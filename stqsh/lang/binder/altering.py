@@ -1,4 +1,4 @@
-"""Bind ALTER QUERY: rebind the query's SELECT with another region (SOLE section 5.3)."""
+"""Bind ALTER QUERY: bind the query's SELECT again with other clauses (SOLE section 5.3)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import replace as with_fields
 
 from msgspec.structs import replace
 
-from stqsh.lang.ast.expressions import And, Inside, Region
+from stqsh.lang.ast.expressions import And, Expression, Inside
+from stqsh.lang.ast.source import Span
 from stqsh.lang.ast.statements import AlterQuery, Select
 from stqsh.lang.binder.names import query_named
 from stqsh.lang.binder.queries import continuous
@@ -17,43 +18,53 @@ from stqsh.lang.errors import BindError, NotSupportedError
 from stqsh.lang.syntax.parse import parse
 from stqsh.spec.expression import DistanceExpr, has_node
 from stqsh.spec.query import BUILT_IN, QuerySpec
-from stqsh.spec.region import NearestSpec
 from stqsh.spec.stream import StreamSpec
 
 
 def alter_query(statement: AlterQuery, catalogue: CatalogueView) -> QuerySpec:
-    """Return the spec of a query with its new region, under its id and name.
+    """Return the spec of a query with its new region, neighbours or condition, under its id and name.
 
-    Only the region may differ, because other parts of the query may depend on it, as DISTANCE does.
+    Nothing else may differ, because other parts of the query may depend on it, as DISTANCE does.
 
     Raises:
-        BindError: there is no such query, or its region has another form.
-        NotSupportedError: more than the region would change.
+        BindError: there is no such query, or it has no NEAREST to change.
+        NotSupportedError: more would change.
     """
-    if statement.where is not None:
-        raise NotSupportedError(
-            "ALTER QUERY … WHERE; drop the query and register it again", statement.name.span
-        )
     query = query_named(statement.name, catalogue)
-    unsupported = _unsupported(query, catalogue.stream(query.stream))
+    before = query_select(query, statement.name.span)
+    was, now = continuous(before, catalogue), continuous(_altered(statement, before), catalogue)
+    unsupported = _unsupported(query, now, catalogue.stream(query.stream))
+    if unsupported is None and _in_form_of(now, was) != was:
+        unsupported = "ALTER QUERY by which DISTANCE means something else, or the query as a whole does"
     if unsupported is not None:
-        raise NotSupportedError(unsupported, statement.name.span)
+        raise NotSupportedError(unsupported, _place(statement))
+    return _in_form_of(query, now)
+
+
+def altered(query: QuerySpec, new: QuerySpec, stream: StreamSpec) -> QuerySpec | None:
+    """Return a query in the form of another one, under its id; None if ALTER cannot make it so.
+
+    Both have the same template, so that regions, neighbours and conditions mean the same for the rest.
+    """
+    changed = _in_form_of(query, new)
+    same = replace(new, id=query.id, name=query.name) == changed
+    return changed if same and _unsupported(query, new, stream) is None else None
+
+
+def query_select(query: QuerySpec, place: Span) -> Select:
+    """Return the SELECT of a registered query, with all of its parts at a place in another statement."""
     [parsed] = parse(query.text)
     assert isinstance(parsed, Select), "a query's text is its SELECT"
-    before: Select = placed(parsed, statement.name.span)
-    was, now = continuous(before, catalogue), continuous(_altered(statement, before), catalogue)
-    if replace(now, region=was.region, text=was.text, areas=was.areas) != was or _neighbours(
-        now
-    ) != _neighbours(was):
-        raise NotSupportedError(
-            "ALTER QUERY with a region by which the query means something else: another k, over the 180th"
-            " meridian, or with DISTANCE from something else",
-            statement.name.span,
-        )
-    return replace(query, region=now.region, text=now.text, areas=now.areas)
+    found: Select = placed(parsed, place)
+    return found
 
 
-def _unsupported(query: QuerySpec, stream: StreamSpec | None) -> str | None:
+def _in_form_of(query: QuerySpec, other: QuerySpec) -> QuerySpec:
+    """Return a query with what ALTER changes as in another one."""
+    return replace(query, region=other.region, condition=other.condition, text=other.text, areas=other.areas)
+
+
+def _unsupported(query: QuerySpec, new: QuerySpec, stream: StreamSpec | None) -> str | None:
     """Return which kind, stream or option of a query is incompatible with ALTER; None if none is."""
     if query.kind not in BUILT_IN:
         return f"ALTER QUERY of a query of the kind {query.kind}"
@@ -61,61 +72,53 @@ def _unsupported(query: QuerySpec, stream: StreamSpec | None) -> str | None:
         return "ALTER QUERY over a stream with RETAIN SIGNIFICANT"
     values = [one.value for one in query.select]
     values += [] if query.top_n is None else [one.value for one in query.top_n.order]
-    if query.options.changes and any(has_node(value, DistanceExpr) for value in values):
-        return "ALTER QUERY of a query with changes => true that selects DISTANCE"
+    reads_distance = query.options.changes and any(has_node(value, DistanceExpr) for value in values)
+    if reads_distance and new.region != query.region:
+        return "another region of a query with changes => true that selects DISTANCE"
     return None
 
 
-def altered(query: QuerySpec, new: QuerySpec, stream: StreamSpec) -> QuerySpec | None:
-    """Return a query with the region of another one, under its id; None if more than the region differs.
-
-    Both have the same template, so that a region of the same form means the same for the rest.
-    """
-    changed = replace(query, region=new.region, text=new.text, areas=new.areas)
-    same = replace(new, id=query.id, name=query.name) == changed and _neighbours(new) == _neighbours(query)
-    return changed if same and _unsupported(query, stream) is None else None
-
-
-def _neighbours(query: QuerySpec) -> int | None:
-    return query.region.k if isinstance(query.region, NearestSpec) else None
+def _place(statement: AlterQuery) -> Span:
+    """Return where the statement says what changes."""
+    clauses = (statement.region, statement.nearest, statement.where)
+    return next(clause.span for clause in clauses if clause is not None)
 
 
 def _altered(statement: AlterQuery, select: Select) -> Select:
-    """Return a query's SELECT with its region replaced by the new one."""
-    place = statement.name.span
+    """Return a query's SELECT with the clauses of the statement in place of its own.
+
+    The new WHERE replaces the whole WHERE; but the query's region, if it is written there, stays unless the
+    statement has another one.
+    """
     if statement.nearest is not None:
         if select.nearest is None:
-            raise BindError(
-                f"query {statement.name.text} has no NEAREST", place, hint="ALTER QUERY … INSIDE region"
-            )
-        return with_fields(select, nearest=statement.nearest)
-    assert statement.region is not None, "the grammar has one of both"
-    if select.nearest is not None:
-        hint = "ALTER QUERY … NEAREST k TO place"
-        raise BindError(
-            f"query {statement.name.text} looks for the nearest, not inside a region", place, hint=hint
-        )
-    if select.region is not None:
-        return with_fields(select, region=statement.region)
-    if select.intersects is not None:
-        return with_fields(select, intersects=statement.region)
-    return with_fields(select, where=_replaced(statement, select, statement.region))
+            message = f"query {statement.name.text} has no NEAREST"
+            raise BindError(message, statement.nearest.span, hint="ALTER QUERY … INSIDE region")
+        select = with_fields(select, nearest=statement.nearest)
+    region, where = statement.region, statement.where
+    in_where = None if select.region is not None else _region_in(select.where)
+    if where is not None:
+        is_lost = region is None and select.nearest is None and _region_in(where) is None
+        if is_lost and in_where is not None:
+            parts = where.parts if isinstance(where, And) else (where,)
+            where = And((in_where, *parts), span=where.span)
+        return with_fields(select, where=where, region=region or select.region)
+    if region is None:
+        return select
+    if in_where is None:
+        return with_fields(select, region=region)
+    return with_fields(select, where=_exchanged(select.where, in_where, with_fields(in_where, region=region)))
 
 
-def _replaced(statement: AlterQuery, select: Select, region: Region) -> And | Inside:
-    """Return a query's condition with the region of `loc INSIDE …` replaced."""
-    parts = select.where.parts if isinstance(select.where, And) else (select.where,)
+def _region_in(where: Expression | None) -> Inside | None:
+    """Return the part `loc INSIDE …` of a condition that is its query's region; None if there is none."""
+    parts = where.parts if isinstance(where, And) else (where,)
     insides = [part for part in parts if isinstance(part, Inside)]
-    if not insides:
-        raise BindError(
-            f"query {statement.name.text} has no region",
-            statement.name.span,
-            hint="it sees all objects; drop it and register one with INSIDE",
-        )
-    chosen = next((part for part in insides if moves(part.region)), insides[0])
-    inside = with_fields(chosen, region=region)
-    if not isinstance(select.where, And):
-        return inside
-    return with_fields(
-        select.where, parts=tuple(inside if part is chosen else part for part in select.where.parts)
-    )
+    return next((part for part in insides if moves(part.region)), insides[0] if insides else None)
+
+
+def _exchanged(where: Expression | None, old: Inside, new: Inside) -> Expression:
+    """Return a condition with one of its parts replaced."""
+    if not isinstance(where, And):
+        return new
+    return with_fields(where, parts=tuple(new if part is old else part for part in where.parts))

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from stqsh.lang.ast.expressions import Call, Column, Inside, Literal, Node, Star
 from stqsh.lang.ast.statements import (
+    AlterQuery,
     CreateView,
     Explain,
     OrderItem,
@@ -28,6 +29,7 @@ from stqsh.lang.ast.statements import (
 from stqsh.lang.binder.views import view_columns
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.printer.values import quoted
+from stqsh.lang.syntax.parse import parse
 from stqsh.spec.functions import PARTS
 
 _TIMES = PARTS | {"DATE"}
@@ -57,8 +59,17 @@ def read_words(statement: Statement, catalogue: CatalogueView) -> Reading:
     A SELECT over sources that the catalogue does not know is not changed. The filter of a TAIL may use what
     its query selects, as well as columns.
     """
-    if isinstance(statement, Tail):
-        return _read_filter(statement, catalogue)
+    match statement:
+        case Tail():
+            return _read_filter(statement, catalogue)
+        case AlterQuery():
+            return _read_condition(statement, catalogue)
+        case _:
+            return _read_select(statement, catalogue)
+
+
+def _read_select(statement: Statement, catalogue: CatalogueView) -> Reading:
+    """Replace the bare words of a statement that contains a SELECT."""
     if not isinstance(statement, _SELECTING) or (statement.text and not has_bare_words(statement.text)):
         return Reading(statement)
     select = statement if isinstance(statement, Select) else statement.select
@@ -90,6 +101,21 @@ def _read_filter(statement: Tail, catalogue: CatalogueView) -> Reading:
         columns = frozenset(name.lower() for one in sources for name in one)
         time = Column(stream.time) if stream.time else None
         names = _Names(columns, frozenset(column.name for column in query.select), time)
+    texts: dict[str, None] = {}
+    read = _read(statement.where, names, texts)
+    return Reading(replace(statement, where=read), _notes(texts, query.name))
+
+
+def _read_condition(statement: AlterQuery, catalogue: CatalogueView) -> Reading:
+    """Replace the bare words of ALTER's condition, which sees what the WHERE of its query sees."""
+    query = catalogue.query(statement.name.text)
+    if statement.where is None or query is None:
+        return Reading(statement)
+    [select] = parse(query.text)
+    assert isinstance(select, Select), "a query's text is its SELECT"
+    names = _Names.of(select, catalogue)
+    if names is None:
+        return Reading(statement)
     texts: dict[str, None] = {}
     read = _read(statement.where, names, texts)
     return Reading(replace(statement, where=read), _notes(texts, query.name))

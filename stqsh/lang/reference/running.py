@@ -41,13 +41,17 @@ SHOW STREAMS says what plays, and at which pace.""",
     ),
     ReferenceEntry(
         "ALTER QUERY",
-        "ALTER QUERY name INSIDE region\n\nALTER QUERY name NEAREST k TO (x, y) | id",
-        "Give a query another region while it runs. It takes effect with the next step, of which only the"
-        " difference is sent: objects that stay in the answer send nothing, those that fall out leave"
-        " (left), and new ones come. Name, FOR and what was sent before stay.",
-        "ALTER QUERY near INSIDE CIRCLE(116.42, 39.92, 800)",
+        "ALTER QUERY name [INSIDE region | NEAREST k TO (x, y) | NEAREST k TO id] [WHERE condition]",
+        "Give a query another region, other neighbours or another condition while it runs. It takes effect"
+        " with the next step, of which only the difference is sent: objects that stay in the answer send"
+        " nothing, those that fall out leave (left), and new ones come. Name, FOR and what was sent before"
+        " stay.",
+        "ALTER QUERY near INSIDE CIRCLE(116.42, 39.92, 800) WHERE speed > 3",
         "The answer is computed afresh once.",
-        """A paused query moves without a word, and RESUME sends the difference. Aggregates send the groups
+        """WHERE replaces the whole condition. A region of the query stays without INSIDE, also one that is
+written in its WHERE unless the new WHERE has one itself.
+
+A paused query changes without a word, and RESUME sends the difference. Aggregates send the groups
 that changed, those with SYNC at the next refresh. With `dwell` objects wait as if the old region had moved
 there: one that was inside and still is goes on waiting, and one that falls out must stay out.""",
     ),

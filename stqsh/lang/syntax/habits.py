@@ -25,7 +25,7 @@ _HABITS: tuple[tuple[str, str], ...] = (
         r"(update|delete|merge|truncate)\b",
         "records are not edited: a newer one of the key replaces it",
     ),
-    (r"alter\b", "definitions do not change: DROP it and CREATE it again; DUMP prints all of them"),
+    (r"alter (?!query\b)", "definitions do not change: DROP it and CREATE it again; DUMP prints all of them"),
     (r"create (materialized|continuous|or|persistent)?\s*(view|query)\b", _REGISTER),
     (r"create (materialized|continuous)\b", _REGISTER),
     (

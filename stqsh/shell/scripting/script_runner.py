@@ -206,7 +206,7 @@ class ScriptRunner:
                     self._execute(step)
                 else:
                     step.run(self._place.console)
-        last = self._session.finish_script() if self._is_own else None
+        last = self._session.finish_script(self._renderer.wait) if self._is_own else None
         if last is not None:
             self._renderer.run(last)
         self._tell_unread()

@@ -28,7 +28,7 @@ from stqsh.sources.formats.record_schema import RecordSchema, check_options
 from stqsh.sources.formats.text_values import TextValues
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
 from stqsh.sources.live.message_formats import READERS, PayloadFormat, Place, ReadValues
-from stqsh.sources.live.text_lines import CsvHeader, data_lines, header_lines
+from stqsh.sources.live.text_lines import CsvHeader, data_lines, header_lines, lacks_only
 from stqsh.spec.query_stream import DROP_COLUMN
 from stqsh.spec.stream import META_COLUMNS, KafkaSourceSpec, LiveSourceSpec, Options, StreamSpec
 
@@ -192,10 +192,7 @@ class MessageDecoder:
         """Return whether these are rows of a query stream whose header only lacks the column to drop."""
         if self.format != "csv" or not self.of_text or not self.layout.may_lack_drops:
             return False
-        whole = CsvHeader.of(first_line, self.options, self.payload.names)
-        less = replace(self, layout=self.layout.without_drops).payload.names
-        rest = CsvHeader.of(first_line, self.options, less)
-        return bool(whole and whole.problem and rest and not rest.problem)
+        return lacks_only(first_line, self.options, self.payload.names, DROP_COLUMN)
 
     def _parsed(self, messages: Messages, part: ReadValues) -> _DecodedMessages:
         """Check records; the invalid ones become dead letters."""

@@ -23,12 +23,11 @@ from stqsh.fs import readable_path, settle
 from stqsh.sources.dead_letters import DeadLetter
 from stqsh.sources.formats.record_parser import QUOTE_LIMIT, ParsedRecords, parse
 from stqsh.sources.formats.record_schema import RecordSchema
-from stqsh.sources.inference import TABULAR, columns_of_file
+from stqsh.sources.inference import lacks_drops
 from stqsh.sources.live.protocol import Position, SourceState, read_problem
 from stqsh.sources.live.record_spool import PART, SpoolSegment, segments, write_segment
 from stqsh.sources.source_check import number_unit
-from stqsh.sources.source_files import SourceFile, format_of, read_first_block, read_group
-from stqsh.spec.query_stream import DROP_COLUMN
+from stqsh.sources.source_files import SourceFile, read_first_block, read_group
 from stqsh.spec.stream import DirectorySourceSpec, FileSourceSpec, StreamSpec
 
 log = logging.getLogger("stqsh.engine")
@@ -148,17 +147,10 @@ class DirectoryTaker:
     def _timed(self, file: SourceFile, source: FileSourceSpec) -> RecordSchema:
         """Return the layout with the unit of the file's times, if they are numbers."""
         layout = self._layout
-        if layout.may_lack_drops and _lacks_drops(file.path, source):
+        if layout.may_lack_drops and lacks_drops(file.path, source):
             layout = layout.without_drops
         first = None if "timestamp" in source.options else read_first_block(file, source, layout)
         return layout if first is None else number_unit(first, layout).layout
-
-
-def _lacks_drops(path: Path, source: FileSourceSpec) -> bool:
-    """Return whether a file with rows of a query stream has columns, but none to drop queries."""
-    if format_of(path, source) not in TABULAR or source.options.get("header") is False:
-        return False  # what an object of JSON lacks is NULL, and columns without names are as declared
-    return DROP_COLUMN not in [name.lower() for name in columns_of_file(path, source)]
 
 
 def _ledger_name(name: str) -> str:

@@ -32,6 +32,8 @@ from stqsh.profile import DEFAULT_PROFILE, KAFKA, find_profile
 
 ClientSettings: TypeAlias = "dict[str, str | int | float | bool]"
 
+_SECRET = re.compile(r"password|passphrase|client\.secret|key\.pem|oauthbearer\.config")
+"""A pattern of the names of librdkafka's secrets."""
 PREFIX = "STQSH_KAFKA_"
 #: Settings that stqsh fixes itself, because its exactness depends on them.
 _OWN = frozenset(
@@ -49,7 +51,10 @@ _OWN = frozenset(
 
 
 def client_settings(
-    brokers: str, profile: str | None = None, environ: Mapping[str, str] | None = None
+    brokers: str,
+    profile: str | None = None,
+    environ: Mapping[str, str] | None = None,
+    sent: ClientSettings | None = None,
 ) -> ClientSettings:
     """Return the settings of a client for some brokers.
 
@@ -57,13 +62,19 @@ def client_settings(
         brokers: addresses, separated by commas.
         profile: the name or path of the session's profile.
         environ: replaces the process's environment.
+        sent: what `settings_for_hosts` returned on the driver's host, if this host may lack the profile.
 
     Raises:
         ProfileError: the profile cannot be read, or sets something that stqsh fixes.
     """
     environ = os.environ if environ is None else environ
-    found: ClientSettings = {}
-    path = find_profile(profile or environ.get("STQSH_PROFILE") or DEFAULT_PROFILE)
+    found: ClientSettings = dict(sent or {})
+    try:
+        path = find_profile(profile or environ.get("STQSH_PROFILE") or DEFAULT_PROFILE)
+    except ProfileError:
+        if sent is None:
+            raise
+        path = None
     if path is not None:
         found.update(_from_profile(path))
     for name, value in environ.items():
@@ -72,6 +83,18 @@ def client_settings(
     for name in sorted(_OWN & found.keys()):
         raise ProfileError(f"kafka.{name} cannot be set: stqsh sets it itself", hint=None)
     return {**found, "bootstrap.servers": brokers}
+
+
+def settings_for_hosts(profile: str) -> ClientSettings:
+    """Return the settings that the driver of a cluster sends to executors: all but addresses and secrets.
+
+    Secrets are never part of a task. Hosts have them in their environment, or in a profile of the same name.
+
+    Raises:
+        ProfileError: the profile cannot be read, or sets something that stqsh fixes.
+    """
+    found = client_settings("", profile)
+    return {name: value for name, value in found.items() if name not in _OWN and not _SECRET.search(name)}
 
 
 def silent_logger() -> logging.Logger:

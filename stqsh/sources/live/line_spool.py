@@ -252,6 +252,15 @@ class SpoolSource:
         """Do nothing: no file stays open."""
 
 
+def has_passed_end(folder: Path, position: Position) -> bool:
+    """Return whether the input of a spool has ended, and a position is after its last line."""
+    try:
+        end = int((folder / END).read_bytes())
+    except FileNotFoundError:
+        return False
+    return position.get(PART, 0) >= end
+
+
 def parts(folder: Path, start: int, stop: int) -> Iterator[tuple[str, bytes]]:
     """Yield the files, with their names, of a spool that has only the lines start <= line < stop."""
     texts = _numbered(folder, _FIRST_ENDING)

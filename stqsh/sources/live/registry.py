@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from stqsh.sources.live import line_spool, record_spool
 from stqsh.sources.live.decoding import Decoded, MessageDecoder
 from stqsh.sources.live.directory_spool import DirectoryLiveSource
 from stqsh.sources.live.inserted_records import InsertedSource
-from stqsh.sources.live.kafka_client import client_settings
+from stqsh.sources.live.kafka_client import ClientSettings, client_settings
 from stqsh.sources.live.line_spool import SPOOL, SpoolReader, SpoolSource
 from stqsh.sources.live.protocol import LiveSource, MessageRange, MessageReader, Position
 from stqsh.sources.live.record_spool import RecordReader
@@ -83,11 +83,21 @@ def check_format(spec: StreamSpec) -> None:
 
 
 def read_records(
-    spec: StreamSpec, spool: Path | None, wanted: Iterable[MessageRange], profile: str, *, skips: bool
+    spec: StreamSpec,
+    spool: Path | None,
+    wanted: Iterable[MessageRange],
+    settings: Callable[[str], ClientSettings],
+    *,
+    skips: bool,
 ) -> Iterator[Decoded]:
-    """Read and decode messages of a live stream in a worker, in order; `skips` allows missing messages.
+    """Read and decode messages of a live stream in a worker, in order.
 
-    `spool` is the folder of the source's spool, None for a source without one.
+    Args:
+        spec: the stream.
+        spool: the folder of the source's spool; None for a source without one.
+        wanted: the messages.
+        settings: returns the settings of Kafka's client for its brokers.
+        skips: whether messages may be missing.
 
     Raises:
         SourceError: the source does not answer, or no longer has the messages.
@@ -97,7 +107,7 @@ def read_records(
         for part in wanted:
             yield from RecordReader(spool).read(part)
         return
-    reader = open_message_reader(spec, spool, profile, skips=skips)
+    reader = open_message_reader(spec, spool, settings, skips=skips)
     decoder = MessageDecoder.of(spec)
     for part in wanted:
         for messages in reader.read(part):
@@ -134,13 +144,15 @@ def spool_parts(spec: StreamSpec, directory: Path, start: int, stop: int) -> Ite
     return line_spool.parts(directory / SPOOL, start, stop)
 
 
-def open_message_reader(spec: StreamSpec, spool: Path | None, profile: str, *, skips: bool) -> MessageReader:
-    """Open the source of a live stream in a worker; `skips` allows missing messages."""
+def open_message_reader(
+    spec: StreamSpec, spool: Path | None, settings: Callable[[str], ClientSettings], *, skips: bool
+) -> MessageReader:
+    """Open the source of a live stream in a worker; the arguments are those of `read_records`."""
     if isinstance(spec.source, KafkaSourceSpec):
         from stqsh.sources.live.kafka_reader import open_reader
 
-        settings = client_settings(spec.source.brokers, profile)
-        return open_reader(settings, skips=skips, wants_keys=bool(MessageDecoder.of(spec).meta))
+        client = settings(spec.source.brokers)
+        return open_reader(client, skips=skips, wants_keys=bool(MessageDecoder.of(spec).meta))
     place = spec.source.address if isinstance(spec.source, SocketSourceSpec) else "stdin"
     assert spool is not None, "its lines are in a spool"
     return SpoolReader(spool, place)

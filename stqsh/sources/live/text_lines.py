@@ -64,6 +64,17 @@ class CsvHeader:
             return CsvHeader(line, [], len(found), error.message)
 
 
+def lacks_only(first_line: bytes, options: Options, names: Sequence[str], column: str) -> bool:
+    """Return whether a text begins with a header that has all declared columns except one.
+
+    >>> lacks_only(b"lat,oid", {}, ["oid", "lat", "_drop"], "_drop")
+    True
+    """
+    whole = CsvHeader.of(first_line, options, names)
+    rest = CsvHeader.of(first_line, options, [name for name in names if name != column])
+    return bool(whole and whole.problem and rest and not rest.problem)
+
+
 def header_lines(
     options: Options, names: Sequence[str], header: CsvHeader | None = None
 ) -> tuple[bytes, ...]:

@@ -6,7 +6,7 @@ import pytest
 
 from stqsh.errors import ProfileError
 from stqsh.profile import load_profile
-from stqsh.sources.live.kafka_client import client_settings
+from stqsh.sources.live.kafka_client import client_settings, settings_for_hosts
 
 PROFILE = """
 kafka:
@@ -33,6 +33,22 @@ def test_the_environment_overrides_the_profile(profile: str) -> None:
         "sasl.password": "hidden",
     }
     assert client_settings("a:1", None, {}) == {"bootstrap.servers": "a:1"}
+
+
+def test_a_host_without_the_profile_has_its_settings_and_secrets_of_its_own(
+    profile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STQSH_KAFKA_SSL_KEY_PASSWORD", "of the driver")
+    monkeypatch.setenv("STQSH_KAFKA_SSL_CA_LOCATION", "/ca.pem")
+    sent = settings_for_hosts(profile)
+    usual = {"security.protocol": "SASL_SSL", "sasl.username": "reader", "ssl.ca.location": "/ca.pem"}
+    assert sent == usual
+    Path(profile).unlink()
+    environ = {"STQSH_KAFKA_SASL_PASSWORD": "of the host"}
+    found = client_settings("a:1", profile, environ, sent)
+    assert found == {**usual, "bootstrap.servers": "a:1", "sasl.password": "of the host"}
+    with pytest.raises(ProfileError, match="there is no profile file"):
+        client_settings("a:1", profile, environ)
 
 
 def test_what_exactness_rests_on_cannot_be_set(profile: str) -> None:

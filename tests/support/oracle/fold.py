@@ -72,7 +72,7 @@ class Live:
     """A registered query: since which step, what its reader holds, what changed but has not dwelt yet.
 
     `told`, of a query with `changes`: what it selects of each object that its reader holds, and the row.
-    `earlier`: the query as it was before the step, if that gives it another region.
+    `earlier`: the query as it was before the step, if that gives it another region or condition.
     """
 
     spec: Spec
@@ -296,7 +296,7 @@ class Oracle:
             case "alter" if command["id"] in self.queries:
                 query = self.queries[command["id"]]
                 query.earlier = query.earlier or query.spec
-                query.spec = query.spec | {"region": command["region"]}
+                query.spec = query.spec | {name: command[name] for name in ("region", "condition")}
             case "drop":
                 return self._farewell(n, command["id"], "dropped", before)
             case "drop_stream":

@@ -56,7 +56,7 @@ class GroupOracle(Oracle):
                     self.queries[command["id"]].paused = command["op"] == "pause"
                 case "alter" if command["id"] in self.queries:
                     query = self.queries[command["id"]]
-                    query.spec = query.spec | {"region": command["region"]}
+                    query.spec = query.spec | {name: command[name] for name in ("region", "condition")}
                 case "drop":
                     out += self._gone(n, command["id"], "dropped")
         for row in records:

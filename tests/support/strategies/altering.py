@@ -1,4 +1,4 @@
-"""Cases in which queries get other regions as they run."""
+"""Cases in which queries get other regions, conditions and numbers of neighbours as they run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from support.cases import Case, Command, Spec
 from support.oracle import parts_of
-from support.strategies.queries import areas_in
+from support.strategies.queries import areas_in, whole_conditions
 from support.strategies.regions import neighbourhoods, regions
 from support.strategies.streams import Scope
 
@@ -27,22 +27,29 @@ def altered_cases(
     last, commands = case.steps, list(case.commands)
     likely = sorted({1, *(step for step, _ in case.records), *(step for step, _ in case.commands)})
     for query in case.queries:
-        if not can_alter(query):
-            continue
         for step in draw(st.lists(st.sampled_from(likely), max_size=3)):
             at = _place(commands, query["id"], min(step, last))
             if at is not None:
-                region = draw(_regions(scope, query))
-                areas = areas_in(region, query["condition"], *_shown(query))
-                command = {"op": "alter", "id": query["id"], "region": region, "areas": areas}
-                commands.insert(at, (step, command))
+                commands.insert(at, (step, draw(_alterations(scope, query))))
     return replace(case, commands=commands)
 
 
-def can_alter(query: Spec) -> bool:
-    """Whether a query has a region, and what it selects of members that stay does not follow from it."""
-    changing = query["options"].get("changes") and _asks_distance(query)
-    return query["region"]["type"] != "all" and not changing
+@st.composite
+def _alterations(draw: st.DrawFn, scope: Scope, query: Spec) -> Command:
+    """ALTER of a query: another region or place, another condition, or both."""
+    region, condition = query["region"], query["condition"]
+    changes = draw(st.sampled_from(["region", "condition", "both"] if can_move(query) else ["condition"]))
+    if changes != "condition":
+        region = draw(_regions(scope, query))
+    if changes != "region":
+        condition = draw(whole_conditions(scope, region, query["join"]))
+    areas = areas_in(region, condition, *_shown(query))
+    return {"op": "alter", "id": query["id"], "region": region, "condition": condition, "areas": areas}
+
+
+def can_move(query: Spec) -> bool:
+    """Whether what a query selects of members that stay does not follow from its region."""
+    return not (query["options"].get("changes") and _asks_distance(query))
 
 
 def _asks_distance(query: Spec) -> bool:
@@ -67,8 +74,7 @@ def _regions(scope: Scope, query: Spec) -> st.SearchStrategy[Spec]:
     before = query["region"]
     found: st.SearchStrategy[Spec]
     if before["type"] == "nearest":
-        found = neighbourhoods(scope).map(lambda region: region | {"k": before["k"]})
-        return found.filter(lambda region: ("focal" in region) == ("focal" in before))
+        return neighbourhoods(scope).filter(lambda region: ("focal" in region) == ("focal" in before))
     found = regions(scope).filter(lambda region: region["type"] != "all")
     if not _asks_distance(query):
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -31,20 +32,12 @@ def selects(draw: st.DrawFn, scope: Scope) -> Spec:
     kind = "nearest" if nearest and draw(st.integers(0, 2)) == 0 else "range"
     region = draw(neighbourhoods(scope) if kind == "nearest" else regions(scope))
     join = draw(_joins(scope)) if scope.tables and draw(st.booleans()) else None
-    parts = []
-    asks = scope.spec["text"] and "text" in scope.features
-    if asks and ("keywords" in scope.features or draw(st.booleans())):
-        parts.append(draw(contained(["col", scope.spec["text"]])))
-    if draw(st.integers(0, 3)) == 0:
-        parts.append(draw(equalities(scope)))
-    if draw(st.integers(0, 2)) == 0 or (moves_in_conditions(scope) and draw(st.booleans())):
-        if kind == "range" and moves_in_conditions(scope) and draw(st.integers(0, 2)) == 0:
-            either = st.lists(moving_regions(scope).map(lambda one: ["inside", one]), min_size=2, max_size=3)
-            region = {"type": "all"}
-            parts.append(["or", draw(either)])
-        parts.append(_within(draw(conditions(scope, join)), region))
-        parts += _others(scope, parts)
-    parts += [["not", ["isnull", joined(one, one["key"])]] for one in joins_of(join)]
+    either = []
+    if kind == "range" and moves_in_conditions(scope) and draw(st.integers(0, 3)) == 0:
+        region = {"type": "all"}
+        some = st.lists(moving_regions(scope).map(lambda one: ["inside", one]), min_size=2, max_size=3)
+        either = [["or", draw(some)]]
+    condition = draw(whole_conditions(scope, region, join, either))
     select = draw(select_lists(scope, region, join))
     return {
         "stream": scope.spec["name"],
@@ -52,11 +45,29 @@ def selects(draw: st.DrawFn, scope: Scope) -> Spec:
         "text": "",
         "kind": kind,
         "region": region,
-        "condition": ["and", parts] if len(parts) > 1 else (parts or [None])[0],
+        "condition": condition,
         "join": join,
-        "areas": areas_in(region, parts, select),
+        "areas": areas_in(region, condition, select),
         "select": select,
     }
+
+
+@st.composite
+def whole_conditions(
+    draw: st.DrawFn, scope: Scope, region: Spec, join: Join | None, parts: Sequence[Any] = ()
+) -> Any:
+    """The condition of a query over a region, which has some parts at least; None for none."""
+    parts = [*parts]
+    asks = scope.spec["text"] and "text" in scope.features
+    if asks and ("keywords" in scope.features or draw(st.booleans())):
+        parts.append(draw(contained(["col", scope.spec["text"]])))
+    if draw(st.integers(0, 3)) == 0:
+        parts.append(draw(equalities(scope)))
+    if draw(st.integers(0, 2)) == 0 or (moves_in_conditions(scope) and draw(st.booleans())):
+        parts.append(_within(draw(conditions(scope, join)), region))
+    parts += _others(scope, parts)
+    parts += [["not", ["isnull", joined(one, one["key"])]] for one in joins_of(join)]
+    return ["and", parts] if len(parts) > 1 else (parts or [None])[0]
 
 
 def _within(condition: Any, region: Spec) -> Any:

@@ -127,7 +127,7 @@ class Candidates:
     def _stream(self, cursor: CursorContext) -> tuple[str, str] | None:
         """Return the statement's stream and its key column."""
         keys = {name: (name, key) for name, key in self.summary.keys}
-        names = list(relations(cursor).values())
+        names = list(self._relations(cursor).values())
         if cursor.first == "FOLLOW":
             names = [followed_in(cursor) or next(iter(keys), "")]
         found = [keys[name] for name in names if name in keys]
@@ -194,7 +194,7 @@ class Candidates:
         derived = " AS " in cursor.before.upper()
         own = (*_of_file(cursor), *listed) if derived or not listed else listed
         held = dict(self.summary.columns)
-        aliases = relations(cursor)
+        aliases = self._relations(cursor)
         qualifier, dot, _ = cursor.typed.rpartition(".")
         tables = [(aliases[qualifier], qualifier + dot)] if qualifier in aliases else []
         tables = tables or [(name, "") for name in (aliases.values() if aliases else held)]
@@ -208,6 +208,13 @@ class Candidates:
         places = {"CIRCLE", "NEAREST", "KNN"} & {word.upper() for word in (*cursor.words, *cursor.after)}
         if places and not qualifier:
             yield "DISTANCE", "metres from the centre"
+
+    def _relations(self, cursor: CursorContext) -> dict[str, str]:
+        """Return the statement's relations by alias or name; of ALTER QUERY, those of its query."""
+        if cursor.first != "ALTER" or len(cursor.words) < len(("ALTER", "QUERY", "name")):
+            return relations(cursor)
+        query = cursor.words[2].strip('"')
+        return {one: one for name, _, over in self.summary.selected if name == query for one in over}
 
     def _inserted(self, cursor: CursorContext) -> Iterator[Word]:
         """Yield the columns that INSERT INTO may list; its values are not columns."""
