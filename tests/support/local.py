@@ -96,11 +96,7 @@ class LocalEngine:
             self._batch(end)
             self.offset, self.number = end, self.number + 1
             self.reader.stage()
-            self.extend()
-
-    def extend(self) -> None:
-        """Generate endless streams as far ahead as the planner needs them."""
-        self.preparer._endless.extend_all()
+            self.preparer._endless.extend_all()
 
     def restart(self, *, arena: bool) -> None:
         """Lose what is not kept on disk; `arena`: what lies in shared memory, too."""

@@ -23,6 +23,7 @@ import shapely
 
 from stqsh.engine.config import TUNING, EngineSettings, EngineTuning
 from stqsh.engine.delivery.shedding_controller import SheddingController
+from stqsh.engine.ingest.stream_preparer import EndlessStreams
 from stqsh.sources.replay_store.manifest import write_manifest
 from stqsh.sources.replay_store.store import TICK, StoreWriter
 from stqsh.sources.table_files import CONTENT
@@ -157,9 +158,6 @@ class MemoryEngine(LocalEngine):
                 content = {"id": self.logged[id_], "stream_id": case.spec["id"]}
                 append(self.control, entry(kind, content))
 
-    def extend(self) -> None:
-        """Do nothing: stores are written by hand, so no generator can go on with them."""
-
     def _create_stream(self, case: Case) -> None:
         """Enter the stream, and write its records to a store that ends with the case, and not before."""
         spec, clock = stream_spec(case.spec, name=f"s{case.spec['id']}"), case.clock
@@ -242,7 +240,9 @@ def memory_engine(
     folder = Path(tempfile.mkdtemp(prefix="stqsh-memory-", dir=shared))
     (folder / "updates").mkdir()
     try:
-        with mock.patch.object(SheddingController, "decision", lambda *_: None):
+        # The stores are written by hand and go on without end, but there is no generator to extend them.
+        unextended = mock.patch.object(EndlessStreams, "extend", lambda *_: None)
+        with unextended, mock.patch.object(SheddingController, "decision", lambda *_: None):
             engine = MemoryEngine(folder, cases, slots, ends=ends, tuning=tuning)
             try:
                 yield engine

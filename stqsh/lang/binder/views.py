@@ -195,6 +195,8 @@ class _Substitution:
         where = [self._value(outer.where)] if outer.where is not None else []
         if outer.region is not None:
             where.append(Inside(_LOCATION, outer.region, span=outer.region.span))
+        if outer.intersects is not None:
+            where.append(Inside(_LOCATION, outer.intersects, "INTERSECTS", span=outer.intersects.span))
         of_groups = is_aggregated(inner)
         shown = frozenset(item.alias for item in outer.items if item.alias is not None)
         having = [inner.having, *(where if of_groups else ())]
@@ -207,6 +209,7 @@ class _Substitution:
             relations=inner.relations,
             where=_both([inner.where, *(() if of_groups else where)]),
             region=inner.region,
+            intersects=inner.intersects,
             nearest=inner.nearest or outer.nearest,
             group_by=inner.group_by or tuple(self._value(one, shown) for one in outer.group_by),
             having=_both(having),
@@ -232,8 +235,10 @@ class _Substitution:
         """Raise `NotSupportedError` for parts that would have to be computed after a view."""
         outer, view, place = self._outer, f"the view {relation.name}, which has", relation.span
         of_groups = is_aggregated(inner)
-        chooses = outer.where is not None or outer.region is not None or outer.nearest is not None
-        if of_groups and (has_groups or outer.region is not None or outer.nearest is not None):
+        regions = (outer.region, outer.intersects, outer.nearest)
+        has_region = any(one is not None for one in regions)
+        chooses = outer.where is not None or has_region
+        if of_groups and (has_groups or has_region):
             raise NotSupportedError(f"groups and regions over {view} groups", place)
         if inner.limit is not None and (chooses or has_groups or outer.order_by or outer.limit is not None):
             raise NotSupportedError(f"more than columns of {view} a LIMIT", place)
