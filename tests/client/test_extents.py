@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import shapely
 from support import geo_files
 from support.local import local_session
-from support.running import run_script
+from support.running import rows, run_script
 from support.streams import prepared
 
 from stqsh.client.api import Session
-from stqsh.client.results import Answer, Message
+from stqsh.client.results import Message
 from stqsh.lang.errors import BindError, LangError, NotSupportedError
 
 BOXES = {f"b{i}": shapely.box(10 + i / 100, 50, 10.008 + i / 100, 50.008) for i in range(4)}
@@ -26,11 +25,6 @@ ROWS = [{"id": name, "ts": f"2024-01-01T00:00:0{i}Z"} for i, name in enumerate(B
 def session(tmp_path: Path) -> Iterator[Session]:
     with local_session(tmp_path / "session") as session:
         yield session
-
-
-def rows(session: Session, text: str) -> list[dict[str, Any]]:
-    answers = [found for found in session.execute(text) if isinstance(found, Answer)]
-    return answers[-1].table.to_pylist()
 
 
 def write_boxes(path: Path) -> None:

@@ -149,6 +149,12 @@ def test_a_registered_query_does_not_depend_on_the_view(views: Catalogue) -> Non
             "lat",
         ),
         (
+            "SELECT cab FROM idle, nobody WHERE cab = oid",
+            "unknown stream or table 'nobody'",
+            "nobody",
+        ),
+        ("SELECT x.* FROM idle, favourites WHERE cab = oid", "unknown stream or alias 'x'", "x"),
+        (
             "SELECT name FROM named a, favourites f WHERE a.cab = f.oid",
             "'name' is a column of both; write a.name or f.name",
             "name",
@@ -187,6 +193,8 @@ def test_what_does_not_fit_a_view_is_told(
         ),
         ("SELECT oid FROM near5 WHERE speed > 3", "conditions on the view near5, which has NEAREST"),
         ("SELECT n FROM recent WINDOW 1 s", "WINDOW over the view recent, which has one"),
+        ("SELECT idle.* FROM idle a, idle b WHERE a.cab = b.cab", "joins of streams with each other"),
+        ("SELECT cab FROM idle, taxis WHERE cab = oid", "joins of streams with each other"),
         (
             "SELECT * FROM by_status s, favourites g WHERE s.status = g.oid",
             "joins with the view by_status, which has groups",

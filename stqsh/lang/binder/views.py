@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from stqsh.lang.ast.expressions import And, Call, Column, Expression, Inside, Literal, Node, Star
 from stqsh.lang.ast.source import Span
 from stqsh.lang.ast.statements import CreateView, OrderItem, Relation, Select, SelectItem
 from stqsh.lang.binder.aggregates import is_aggregated, without_distinct
+from stqsh.lang.binder.joins import check_sources
 from stqsh.lang.binder.names import check_free
 from stqsh.lang.binder.places import LOCATIONS
 from stqsh.lang.catalogue import CatalogueView
@@ -57,31 +58,19 @@ def expanded(select: Select, catalogue: CatalogueView) -> Select:
     """Return the equivalent SELECT over streams and tables; one that uses no view is not changed.
 
     Raises:
-        BindError: the view has no such column.
+        BindError: the view has no such column, or a source is unknown.
         NotSupportedError: there is no single equivalent SELECT.
     """
-    is_join = len(select.relations) > 1
-    views = {
-        relation: _opened(relation, view, catalogue, is_join=is_join)
-        for relation in select.relations
-        if (view := catalogue.view(relation.name)) is not None
-    }
-    return _Substitution(select, views, catalogue).applied() if views else select
-
-
-class _Opened(NamedTuple):
-    """A view in FROM: its SELECT, over its own sources, and its columns."""
-
-    select: Select
-    columns: Columns
-
-
-def _opened(relation: Relation, view: ViewSpec, catalogue: CatalogueView, *, is_join: bool) -> _Opened:
+    views = {one: view for one in select.relations if (view := catalogue.view(one.name)) is not None}
+    if not views:
+        return select
+    check_sources(select.relations, catalogue)
+    [(relation, view)] = views.items()
     inner = without_distinct(expanded(_select_of(view.text), catalogue), catalogue)
-    if is_join:
+    if len(select.relations) > 1:
         _check_joined(relation, inner)
         inner = _qualified(inner, relation.alias or relation.name, catalogue)
-    return _Opened(inner, _columns(inner, catalogue))
+    return _Substitution(select, relation, inner, catalogue).applied()
 
 
 def _check_joined(relation: Relation, inner: Select) -> None:
@@ -175,23 +164,29 @@ def _name(node: Expression, inner: Select, catalogue: CatalogueView) -> str:
 
 
 class _Substitution:
-    """Replaces views in FROM by their own SELECTs.
+    """Replaces a view in FROM by its own SELECT.
 
     Args:
-        outer: The SELECT that has them in FROM.
-        views: Each of its views as the SELECT that takes its place.
+        outer: The SELECT that has the view in FROM, alone or with tables.
+        relation: The view in FROM.
+        inner: The view's SELECT, over its own sources.
     """
 
-    def __init__(self, outer: Select, views: dict[Relation, _Opened], catalogue: CatalogueView) -> None:
-        self._outer, self._views, self._catalogue = outer, views, catalogue
-        self._others = {one: _types(one, catalogue) for one in outer.relations if one not in views}
+    def __init__(self, outer: Select, relation: Relation, inner: Select, catalogue: CatalogueView) -> None:
+        self._outer, self._relation, self._inner = outer, relation, inner
+        self._qualifiers = {relation.name, relation.alias or relation.name}
+        self._columns = _columns(inner, catalogue)
+        self._tables = {
+            one: table
+            for one in outer.relations
+            if one is not relation and (table := catalogue.table(one.name)) is not None
+        }
 
     def applied(self) -> Select:
-        """Return the SELECT that is equivalent to the one over the views."""
-        outer, has_groups = self._outer, is_aggregated(self._outer) or self._outer.distinct
-        for relation, view in self._views.items():
-            self._check(relation, view.select, has_groups)
-        inner = self._combined()
+        """Return the SELECT that is equivalent to the one over the view."""
+        outer, inner = self._outer, self._inner
+        has_groups = is_aggregated(outer) or outer.distinct
+        self._check(has_groups)
         where = [self._value(outer.where)] if outer.where is not None else []
         if outer.region is not None:
             where.append(Inside(_LOCATION, outer.region, span=outer.region.span))
@@ -203,10 +198,11 @@ class _Substitution:
         if outer.having is not None:
             having.append(self._value(outer.having, shown))
         order = tuple(self._ordered(item, shown) for item in outer.order_by)
+        sources = ((one,) if one in self._tables else inner.relations for one in outer.relations)
         return replace(
             outer,
             items=tuple(one for item in outer.items for one in self._items(item)),
-            relations=inner.relations,
+            relations=tuple(one for some in sources for one in some),
             where=_both([inner.where, *(() if of_groups else where)]),
             region=inner.region,
             intersects=inner.intersects,
@@ -219,21 +215,10 @@ class _Substitution:
             slide=inner.slide or outer.slide,
         )
 
-    def _combined(self) -> Select:
-        """Return the SELECTs of the views as one, over all sources; only one of them is over a stream."""
-        inners = [view.select for view in self._views.values()]
-        relations = [
-            one
-            for relation in self._outer.relations
-            for one in (self._views[relation].select.relations if relation in self._views else (relation,))
-        ]
-        streams = [one for one in inners if any(self._catalogue.stream(r.name) for r in one.relations)]
-        where = _both([one.where for one in inners])
-        return replace((streams or inners)[0], relations=tuple(relations), where=where)
-
-    def _check(self, relation: Relation, inner: Select, has_groups: bool) -> None:
-        """Raise `NotSupportedError` for parts that would have to be computed after a view."""
-        outer, view, place = self._outer, f"the view {relation.name}, which has", relation.span
+    def _check(self, has_groups: bool) -> None:
+        """Raise `NotSupportedError` for parts that would have to be computed after the view."""
+        outer, inner, place = self._outer, self._inner, self._relation.span
+        view = f"the view {self._relation.name}, which has"
         of_groups = is_aggregated(inner)
         regions = (outer.region, outer.intersects, outer.nearest)
         has_region = any(one is not None for one in regions)
@@ -260,16 +245,20 @@ class _Substitution:
         alias = node.name if isinstance(node, Column) else printed(node)
         return [SelectItem(value, alias, span=item.span)]
 
-    def _all(self, star: Star) -> dict[str, Expression]:
+    def _all(self, star: Star) -> Columns:
         """Return the columns that `*` means."""
+        if star.qualifier in self._qualifiers:
+            return self._columns
         if star.qualifier is not None:
-            [relation] = self._owners(star.qualifier, star.span)
-            view = self._views.get(relation)
-            return dict(view.columns if view else self._own(relation))
+            table = self._table(star.qualifier, star.span)
+            return {name: Column(name, table.alias or table.name) for name in self._tables[table].types}
         found: dict[str, Expression] = {}
         for relation in self._outer.relations:
-            view = self._views.get(relation)
-            columns = view.columns if view else self._own(relation, skip_key=bool(found))
+            columns = self._columns
+            if relation in self._tables:
+                spec = self._tables[relation]
+                names = (name for name in spec.types if not (found and name == spec.key))
+                columns = {name: Column(name, relation.alias or relation.name) for name in names}
             for name, value in columns.items():
                 if name in found:
                     hint = "choose columns by name, and name one with AS"
@@ -277,20 +266,13 @@ class _Substitution:
                 found[name] = value
         return found
 
-    def _own(self, relation: Relation, *, skip_key: bool = False) -> Columns:
-        """Return the columns of a stream or a table in FROM; a joined one's key is a column of another."""
-        table = self._catalogue.table(relation.name)
-        key = table.key if skip_key and table is not None else None
-        name = relation.alias or relation.name
-        return {one: Column(one, name) for one in _types(relation, self._catalogue) if one != key}
-
-    def _owners(self, qualifier: str, span: Span) -> list[Relation]:
-        """Return the sources that have a name."""
-        found = [one for one in self._outer.relations if qualifier in (one.name, one.alias)]
-        if not found:
-            known = [name for one in self._outer.relations for name in (one.name, one.alias) if name]
-            raise BindError(f"unknown stream or alias {qualifier!r}", span, near=near(qualifier, known))
-        return found
+    def _table(self, qualifier: str, span: Span) -> Relation:
+        """Return the table in FROM that has a name or an alias."""
+        for relation in self._tables:
+            if qualifier in (relation.name, relation.alias):
+                return relation
+        known = [name for one in self._outer.relations for name in (one.name, one.alias) if name]
+        raise BindError(f"unknown stream or alias {qualifier!r}", span, near=near(qualifier, known))
 
     def _ordered(self, item: OrderItem, shown: frozenset[str]) -> OrderItem:
         """Return an expression of ORDER BY; a number stays, because it means a column of the select list."""
@@ -309,58 +291,46 @@ class _Substitution:
         return found
 
     def _column(self, node: Column) -> Expression:
-        """Return what a column of one of the sources means."""
-        if node.qualifier is None:
-            sources = list(self._outer.relations)
-        else:
-            sources = self._owners(node.qualifier, node.span)
-        views = [self._views[one] for one in sources if one in self._views]
-        if not views:
+        """Return what a column of the view or of a table means."""
+        if node.qualifier is not None and node.qualifier not in self._qualifiers:
+            self._table(node.qualifier, node.span)
             return node
-        found = [one.columns[node.name] for one in views if node.name in one.columns]
-        owners = [one for one in sources if node.name in self._others.get(one, ())]
-        if len(found) + len(owners) > 1:
-            if all(isinstance(one, Column) and one.name == node.name for one in found):
+        found, owners = self._columns.get(node.name), []
+        if node.qualifier is None:
+            owners = [one for one, table in self._tables.items() if node.name in table.types]
+        if found is not None and owners:
+            if isinstance(found, Column) and found.name == node.name:
                 return node  # like any name of a join: the key of a table may be meant as well
-            raise self._ambiguous(node)
+            raise self._ambiguous(node, owners)
         if owners:
-            return replace(node, qualifier=owners[0].alias or owners[0].name)
-        if not found and node.name.lower() in LOCATIONS:
+            return replace(node, qualifier=owners[0].alias or owners[0].name) if len(owners) == 1 else node
+        if found is None and node.name.lower() in LOCATIONS:
             return replace(node, qualifier=None)
-        if not found and node.name.lower() == "distance":
-            found = [one.columns["distance"] for one in views if "distance" in one.columns]
-        if found:
-            value: Expression = placed(found[0], node.span)
-            return value
-        raise self._no_column(node, sources)
+        if found is None and node.name.lower() == "distance":
+            found = self._columns.get("distance")
+        if found is None:
+            raise self._no_column(node)
+        value: Expression = placed(found, node.span)
+        return value
 
-    def _ambiguous(self, node: Column) -> BindError:
-        """Return the error that several sources have a column."""
-        *names, last = [
-            f"{one.alias or one.name}.{node.name}"
-            for one in self._outer.relations
-            if node.name in (self._views[one].columns if one in self._views else self._others[one])
-        ]
+    def _ambiguous(self, node: Column, owners: list[Relation]) -> BindError:
+        """Return the error that the view and tables have a column."""
+        *names, last = [f"{one.alias or one.name}.{node.name}" for one in (self._relation, *owners)]
         several = "both" if len(names) == 1 else "several"
         return BindError(
             f"{node.name!r} is a column of {several}; write {', '.join(names)} or {last}", node.span
         )
 
-    def _no_column(self, node: Column, sources: list[Relation]) -> BindError:
-        """Return the error that no source has a column."""
-        names = {
-            name: None
-            for one in sources
-            for name in (self._views[one].columns if one in self._views else _types(one, self._catalogue))
-        }
-        close, hint = near(node.name, names), f"its columns are {', '.join(names)}"
-        if len(sources) == 1:
-            return BindError(
-                f"view {sources[0].name} has no column {node.name!r}", node.span, near=close, hint=hint
-            )
-        among = " and ".join(one.name for one in sources)
-        hint = f"their columns are {', '.join(names)}"
-        return BindError(f"none of {among} has a column {node.name!r}", node.span, near=close, hint=hint)
+    def _no_column(self, node: Column) -> BindError:
+        """Return the error that the view, or no source, has a column."""
+        view, of_tables = self._relation.name, node.qualifier is None and bool(self._tables)
+        names = [*self._columns]
+        if of_tables:
+            names += [name for table in self._tables.values() for name in table.types]
+            view = " and ".join(one.name for one in self._outer.relations)
+        listed = f"{'their' if of_tables else 'its'} columns are {', '.join(dict.fromkeys(names))}"
+        text = f"none of {view} has a column" if of_tables else f"view {view} has no column"
+        return BindError(f"{text} {node.name!r}", node.span, near=near(node.name, names), hint=listed)
 
 
 def _rewritten(part: Any, change: Callable[[Column], Expression]) -> Any:
