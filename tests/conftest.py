@@ -21,7 +21,7 @@ _USUAL = settings(deadline=None, suppress_health_check=_SLOW_IS_FINE)
 settings.register_profile("quick", _USUAL, max_examples=25)
 settings.register_profile("thorough", _USUAL, max_examples=250)
 # CI says of a change what the change does: the same examples each time. `make hunt` looks for new ones.
-settings.register_profile("ci", _USUAL, max_examples=25, derandomize=True, database=None)
+settings.register_profile("ci", _USUAL, max_examples=16, derandomize=True, database=None)
 settings.load_profile(os.environ.get("STQSH_HYPOTHESIS", "quick"))
 
 # A run in the background ignores Ctrl-C, and so would the shells and engines that tests start and interrupt.

@@ -30,6 +30,8 @@ ENGINE_LOOK_S = 0.2
 """The maximum age of a client's copy of the engine's report."""
 LOOK_EVERY_S = 0.5
 """How often a client that waits checks the engine's process and the streams' preparation."""
+_UNREADABLE = ("stalled", "failed")
+"""The states of streams and tables that cannot be read."""
 
 StartEngine = Callable[[SessionHome], EngineInfo]
 
@@ -125,6 +127,9 @@ class Connection:
 
     def check_stream(self, stream: int) -> None:
         """Raise `SourceError` if a stream, or all of its records, are known to be unreadable."""
+        status = stream_statuses(self.db).get(stream)
+        if status is None or not (status.is_empty or status.state in _UNREADABLE):
+            return  # before each SELECT, so other streams are not looked at
         for id_, error in self._unreadable():
             if id_ == stream:
                 raise error

@@ -150,6 +150,7 @@ class Answer:
         is_planar: whether the stream's location is in a plane's units, and not in degrees.
         in_metres: the positions of the columns that hold lengths in metres.
         regions: the column that names members of a set of regions, with their shapes.
+        extent: the column with the extents of objects, as WKT, if it is selected.
         is_timeless: whether the rows belong to no step, such as those of a file.
         remark: why the answer is empty, if known; "" for other answers.
 
@@ -167,6 +168,7 @@ class Answer:
     is_planar: bool = False
     in_metres: frozenset[int] = frozenset()
     regions: RegionColumn | None = None
+    extent: str | None = None
     is_timeless: bool = False
     remark: str = ""
 

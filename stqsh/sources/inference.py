@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,8 +11,12 @@ import pyarrow as pa
 from stqsh.errors import SourceError
 from stqsh.lang.binder.definitions.column_roles import guess_roles
 from stqsh.sources.formats.file_formats import PROBED_OBJECTS, Columns, common_type
+from stqsh.sources.formats.geometries import has_points
+from stqsh.sources.formats.json_documents import has_features
 from stqsh.sources.formats.layer_file import LAYER_FORMATS
 from stqsh.sources.formats.places import PlaceOptions, find_geometry
+from stqsh.sources.formats.record_parser import RowBlock
+from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.generator.network import COLUMNS as NETWORK_COLUMNS
 from stqsh.sources.source_files import (
     find_files,
@@ -23,7 +27,7 @@ from stqsh.sources.source_files import (
     options_of,
 )
 from stqsh.spec.query_stream import DROP_COLUMN
-from stqsh.spec.stream import FileSourceSpec, GeneratorSourceSpec, SourceSpec
+from stqsh.spec.stream import ColumnSpec, FileSourceSpec, GeneratorSourceSpec, SourceSpec
 
 _PROBED_FILES = 3
 """The number of files that are examined."""
@@ -81,7 +85,11 @@ def columns_of_file(path: Path, source: FileSourceSpec) -> Columns:
         )
     try:
         found = dict(columns(path, options))
-        return found if not found or _is_located(found) else found | _places_of(path, source)
+        if not found or _is_located(found):
+            return found
+        geometry = _geometry_of(path, source)
+        places = () if geometry is None else PlaceOptions.of(source.options).axes
+        return found | dict.fromkeys(places, "DOUBLE")
     except (OSError, EOFError, pa.ArrowInvalid) as problem:
         raise SourceError(f"{path} cannot be read: {problem}") from problem
 
@@ -99,14 +107,55 @@ def _is_located(columns: Columns) -> bool:
     return guesses["x"] is not None and guesses["y"] is not None
 
 
-def _places_of(path: Path, source: FileSourceSpec) -> Columns:
-    """Return the location columns that are computed from a file's geometries; {} without geometries.
+def _geometry_of(path: Path, source: FileSourceSpec) -> str | None:
+    """Return the column with a file's geometries, from which its location columns are computed.
 
     A file with polygons, for regions, has no location, either.
     """
-    form, options, places = format_of(path, source), options_of(path, source), PlaceOptions.of(source.options)
-    names = geometry_names(path, form) if places.geometry is None else (places.geometry,)
-    geometry = find_geometry(
-        lambda layout: format_named(form).read(path, layout, options, PROBED_OBJECTS), names
-    )
-    return {} if geometry is None else dict.fromkeys(places.axes, "DOUBLE")
+    names = _geometry_names(path, source)
+    return find_geometry(lambda layout: _read_some(path, source, layout), names)
+
+
+def _geometry_names(path: Path, source: FileSourceSpec) -> Sequence[str]:
+    declared = PlaceOptions.of(source.options).geometry
+    return geometry_names(path, format_of(path, source)) if declared is None else (declared,)
+
+
+def _read_some(path: Path, source: FileSourceSpec, layout: RecordSchema) -> Iterator[RowBlock]:
+    reader = format_named(format_of(path, source)).read
+    return reader(path, layout, options_of(path, source), PROBED_OBJECTS)
+
+
+def extent_of(source: FileSourceSpec) -> str | None:
+    """Return the column of extents of a source: its geometries, if the first ones are other than points.
+
+    None if they are points, if columns with usual names are the location, or if there are no geometries.
+
+    Raises:
+        SourceError: the format of a file is unknown.
+    """
+    for file in find_files(source)[:_PROBED_FILES]:
+        path, columns = file.path, format_named(format_of(file.path, source)).columns
+        if columns is None or _is_located(dict(columns(path, options_of(path, source)))):
+            return None
+        geometry = _geometry_of(path, source)
+        if geometry is None:
+            continue
+        layout = RecordSchema((ColumnSpec(geometry, "STRING"),), "")
+        block = next(_read_some(path, source, layout), None)
+        return geometry if block is not None and not has_points(block.columns[0]) else None
+    return None
+
+
+def with_extent(columns: Sequence[Sequence[str]], source: FileSourceSpec, extent: str) -> list[list[str]]:
+    """Return inferred columns with that of extents, last if new, instead of a location computed from it."""
+    kept = [list(column) for column in columns]
+    first = find_files(source)[0].path
+    form = format_of(first, source)
+    own = format_named(form).columns
+    known = {} if own is None else dict(own(first, options_of(first, source)))
+    are_features = form == "geojson" or (form == "jsonl" and has_features(first))
+    if are_features or not _is_located(known):
+        axes = PlaceOptions.of(source.options).axes
+        kept = [column for column in kept if column[0] not in axes]
+    return kept if extent in {name for name, _ in kept} else [*kept, [extent, "STRING"]]

@@ -15,11 +15,12 @@ import shapely
 
 from stqsh.errors import SourceError
 from stqsh.sources.formats.geojson_file import read_features
+from stqsh.sources.formats.geometries import geometries_of
 from stqsh.sources.formats.json_documents import features_crs, has_features
 from stqsh.sources.formats.json_file import JsonObject, as_text
 from stqsh.sources.formats.layer_file import LAYER_FORMATS
 from stqsh.sources.formats.parquet_file import geoparquet_geometry
-from stqsh.sources.formats.places import PlaceOptions, find_geometry, geometries_of
+from stqsh.sources.formats.places import PlaceOptions, find_geometry
 from stqsh.sources.formats.record_parser import python_values
 from stqsh.sources.formats.record_schema import RecordSchema, near
 from stqsh.sources.formats.reference_systems import Projection, projection

@@ -234,6 +234,38 @@ class InsideExpr(ExprBase, frozen=True, tag="inside"):
     region: Region
 
 
+class ExtentTestExpr(ExprBase, frozen=True, tag="extent_test"):
+    """Whether the extent of a row lies within a fixed region, or shares a point with it.
+
+    Attributes:
+        extent: the column of extents, as WKT.
+        relation: "inside" or "intersects".
+        type: the type of the region.
+        operands: x1, y1, x2, y2 of a "rect", x, y, radius of a "circle"; none of a "polygon".
+        polygon: a polygon as WKT. It is not an operand: queries with different polygons are tested separately
+            in any case.
+        planar: whether places are plane coordinates.
+        area: the id of the region's name, if it has one.
+    """
+
+    extent: ColumnExpr
+    relation: Literal["inside", "intersects"]
+    type: Literal["rect", "circle", "polygon"]
+    operands: tuple[Expr, ...] = ()
+    polygon: str = ""
+    planar: bool = False
+    area: int | None = None
+
+
+class ExtentDistanceExpr(ExprBase, frozen=True, tag="extent_distance"):
+    """The distance from a place to the nearest point of a row's extent; 0 if the extent holds the place."""
+
+    extent: ColumnExpr
+    x: Expr
+    y: Expr
+    planar: bool = False
+
+
 class AndExpr(ExprBase, frozen=True, tag="and"):
     """A conjunction: all conditions must hold."""
 
@@ -294,6 +326,8 @@ Expr: TypeAlias = (
     | CallExpr
     | RegionOfExpr
     | InsideExpr
+    | ExtentTestExpr
+    | ExtentDistanceExpr
     | AndExpr
     | OrExpr
     | NotExpr
@@ -374,6 +408,7 @@ def areas_of(expr: Expr | None) -> set[int]:
     regions = [node.region for node in find_nodes(expr, InsideExpr)]
     kinds = NamedRegionSpec | CircleSpec | PolygonSpec
     named = {region.area for region in regions if isinstance(region, kinds)}
+    named |= {node.area for node in find_nodes(expr, ExtentTestExpr)}
     return sets | {area for area in named if area is not None}
 
 

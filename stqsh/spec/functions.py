@@ -203,6 +203,7 @@ ALIASES = {
 PLACES = {
     "ST_DISTANCE": ("ST_DISTANCE(place, place)", "metres between two places, or the stream's unit"),
     "ST_DWITHIN": ("ST_DWITHIN(place, place, 500 m)", "whether they are at most that far apart"),
+    "ST_INTERSECTS": ("ST_INTERSECTS(loc, region)", "loc INTERSECTS region, for a region that has a name"),
     "ST_POINT": ("ST_POINT(x, y)", "a place, as an argument of the others; loc is the stream's location"),
     "ST_WITHIN": ("ST_WITHIN(loc, region)", "loc INSIDE region, for a region that has a name"),
     "ST_X": ("ST_X(loc)", "the longitude, or x"),

@@ -154,6 +154,8 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
         columns: all columns, including derived ones.
         derived: the columns that the source does not have, in an order in which they can be computed.
         key, x, y, time: the columns of these roles.
+        extent: the column with the extents of objects, as WKT; None if objects are points. Then `x` and `y`
+            are derived columns with the first corner of each extent.
         text: the column that is searched for keywords.
         planar: whether `x` and `y` are plane coordinates instead of longitude and latitude in degrees.
         report_every_us: an object that does not report for this long is disconnected, µs.
@@ -174,6 +176,7 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     x: str
     y: str
     time: str
+    extent: str | None = None
     text: str | None = None
     planar: bool = False
     tick_us: int = DEFAULT_TICK_US

@@ -205,16 +205,22 @@ def change_query(db: ControlDb, kind: QueryChange, text: str, query: QueryRow) -
         StqshError: another client has since dropped it, or it has ended.
     """
     with db.transaction(queries_only=True):
-        _check_live(db, query)
         return log_change(db, kind, text, QueryChanged(query.id, query.name, query.stream_id))
 
 
 def log_change(db: ControlDb, kind: QueryChange, text: str, query: QueryChanged) -> LogRow:
-    """Log a DROP, PAUSE or RESUME of a query that is live in the open transaction, and record its state."""
+    """Log a DROP, PAUSE or RESUME of a query in the open transaction, and record its state.
+
+    Raises:
+        StqshError: another client has since dropped it, or it has ended.
+    """
     row = append(db, _CHANGES[kind](query.id, query.name, query.stream_id), text)
-    db.connection().execute(
-        "UPDATE queries SET state = ?, seq = ? WHERE id = ?", (_STATE_AFTER[kind], row.seq, query.id)
+    changed = db.connection().execute(
+        f"UPDATE queries SET state = ?, seq = ? WHERE id = ? AND {LIVE}",
+        (_STATE_AFTER[kind], row.seq, query.id),
     )
+    if not changed.rowcount:
+        raise _not_registered(query.name)
     return row
 
 
@@ -251,10 +257,14 @@ def drop_if_live(db: ControlDb, query: QueryRow) -> None:
 def _check_live(db: ControlDb, query: QueryRow) -> None:
     """Raise `StqshError` if a query has ended, or another client has dropped it."""
     if not _is_live(db, query):
-        raise StqshError(
-            f"query {query.name} is no longer registered",
-            hint="it has ended, or another shell has dropped it; SHOW QUERIES lists all queries",
-        )
+        raise _not_registered(query.name)
+
+
+def _not_registered(name: str) -> StqshError:
+    return StqshError(
+        f"query {name} is no longer registered",
+        hint="it has ended, or another shell has dropped it; SHOW QUERIES lists all queries",
+    )
 
 
 def _is_live(db: ControlDb, query: QueryRow) -> bool:

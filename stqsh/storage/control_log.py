@@ -335,14 +335,16 @@ def append(control: ControlDb, entry: LogEntry, text: str = "", payload: bytes |
     """
     at_us = control.clock()
     with control.transaction(queries_only=True) as connection:
-        [seq] = connection.execute(_NEXT).fetchone()
+        seq = None  # SQLite gives the next number
         if isinstance(entry, StreamSpec | TableSpec | AreaSpec | SinkSpec | QuerySpec | QueryStreamSpec):
+            [seq] = connection.execute(_NEXT).fetchone()
             entry = replace(entry, id=seq)
-        connection.execute(
+        inserted = connection.execute(
             "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)",
             (seq, at_us, kind_of(entry), text, to_text(entry), payload),
         )
-    return LogRow(seq, at_us, entry, text, payload)
+        assert inserted.lastrowid is not None
+    return LogRow(inserted.lastrowid, at_us, entry, text, payload)
 
 
 def entries_after(control: ControlDb, seq: int, kinds: Collection[LogKind]) -> list[tuple[int, LogEntry]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,6 +12,7 @@ import shapely
 from support import geo_files
 from support.geo_files import COUNT, FILES, LAT, LON, ROWS, UTM
 from support.local import local_session
+from support.running import rows
 from support.streams import prepared, stream
 
 from stqsh.client.api import Session
@@ -24,11 +24,6 @@ from stqsh.lang.errors import LangError
 def session(tmp_path: Path) -> Iterator[Session]:
     with local_session(tmp_path / "session") as session:
         yield session
-
-
-def rows(session: Session, text: str) -> list[dict[str, Any]]:
-    answers = [found for found in session.execute(text) if isinstance(found, Answer)]
-    return answers[-1].table.to_pylist()
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as replace_field
 
 from lang.binding import bound
 from stqsh.lang.binder.bind import Catalogue, bind
@@ -19,6 +20,7 @@ VIEWS = {
     " FROM taxis M, favourites F WHERE M.oid = F.oid",
     "campus_free": "SELECT cab FROM idle INSIDE campus",
     "by_status": "SELECT status, COUNT(*) AS cabs, AVG(speed) AS mean FROM taxis GROUP BY status",
+    "named": "SELECT oid AS cab, UPPER(status) AS name FROM taxis",
     "kinds": "SELECT DISTINCT status FROM taxis",
     "fastest": "SELECT oid, speed FROM taxis ORDER BY speed DESC LIMIT 3",
     "near5": "SELECT oid, DISTANCE, speed FROM taxis NEAREST 5 TO (116, 40)",
@@ -77,12 +79,41 @@ SAME: list[tuple[str, str]] = [
         f"SELECT AVG(DISTANCE) AS far {NEAR}",
     ),
     ("SELECT n FROM recent", "SELECT COUNT(*) AS n FROM posts WINDOW 10 s"),
+    (
+        "SELECT f.cab, kmh, stars FROM idle f, favourites g WHERE f.cab = g.oid AND kmh > 3",
+        "SELECT f.oid AS cab, f.speed * 3.6 AS kmh, stars FROM taxis f, favourites g"
+        " WHERE f.status = 'free' AND f.oid = g.oid AND f.speed * 3.6 > 3",
+    ),
+    (
+        "SELECT * FROM campus_free, favourites WHERE cab = oid",
+        "SELECT t.oid AS cab, name, stars, since FROM taxis t, favourites f"
+        " WHERE t.status = 'free' AND t.oid = f.oid INSIDE campus",
+    ),
+    (
+        "SELECT v.oid, how, age FROM fans v, drivers d WHERE v.name = d.name AND v.loc INSIDE campus",
+        "SELECT F.oid, CASE WHEN F.stars > 3 THEN 'good' END AS how, age"
+        " FROM taxis M, favourites F, drivers d"
+        " WHERE M.oid = F.oid AND F.name = d.name AND loc INSIDE campus",
+    ),
+    (
+        "SELECT oid, n, stars FROM all_taxis a, favourites f WHERE a.oid = f.oid ORDER BY n LIMIT 2",
+        "SELECT oid, n, stars FROM taxis a, favourites f WHERE a.oid = f.oid ORDER BY n LIMIT 2",
+    ),
+    (
+        "SELECT status, COUNT(*) AS n, MAX(stars) FROM all_taxis a, favourites g WHERE a.oid = g.oid"
+        " GROUP BY status",
+        "SELECT status, COUNT(*) AS n, MAX(stars) FROM taxis a, favourites g WHERE a.oid = g.oid"
+        " GROUP BY status",
+    ),
 ]
 
 
 @pytest.fixture(scope="module")
 def views(taxis: Catalogue) -> Catalogue:
-    known = taxis
+    table = bind(
+        parse("CREATE TABLE drivers (name STRING, age INT) FROM FILE 'd.csv' KEY name")[0], taxis
+    ).spec
+    known = replace(taxis, tables={**taxis.tables, "drivers": replace_field(table, id=11)})
     for name, select in VIEWS.items():
         spec = bind(parse(f"CREATE VIEW {name} AS {select}")[0], known).spec
         known = replace(known, views={**known.views, name: spec})
@@ -112,6 +143,22 @@ def test_a_registered_query_does_not_depend_on_the_view(views: Catalogue) -> Non
         ("SELECT oid FROM idle", "view idle has no column 'oid'", "oid"),
         ("SELECT cab FROM idle WHERE speed > 3", "view idle has no column 'speed'", "speed"),
         ("SELECT t.cab FROM idle", "unknown stream or alias 't'", "t.cab"),
+        (
+            "SELECT cab, lat FROM idle, favourites WHERE cab = oid",
+            "none of idle and favourites has a column 'lat'",
+            "lat",
+        ),
+        (
+            "SELECT cab FROM idle, nobody WHERE cab = oid",
+            "unknown stream or table 'nobody'",
+            "nobody",
+        ),
+        ("SELECT x.* FROM idle, favourites WHERE cab = oid", "unknown stream or alias 'x'", "x"),
+        (
+            "SELECT name FROM named a, favourites f WHERE a.cab = f.oid",
+            "'name' is a column of both; write a.name or f.name",
+            "name",
+        ),
         (
             "SELECT kmh || 'a' AS x FROM idle",
             "|| takes strings, whole numbers and BOOLEANs, but speed * 3.6 is a DOUBLE",
@@ -146,7 +193,20 @@ def test_what_does_not_fit_a_view_is_told(
         ),
         ("SELECT oid FROM near5 WHERE speed > 3", "conditions on the view near5, which has NEAREST"),
         ("SELECT n FROM recent WINDOW 1 s", "WINDOW over the view recent, which has one"),
-        ("SELECT * FROM idle f, favourites g WHERE f.cab = g.oid", "joins with a view"),
+        ("SELECT idle.* FROM idle a, idle b WHERE a.cab = b.cab", "joins of streams with each other"),
+        ("SELECT cab FROM idle, taxis WHERE cab = oid", "joins of streams with each other"),
+        (
+            "SELECT * FROM by_status s, favourites g WHERE s.status = g.oid",
+            "joins with the view by_status, which has groups",
+        ),
+        (
+            "SELECT * FROM fastest s, favourites g WHERE s.oid = g.oid",
+            "joins with the view fastest, which has a LIMIT",
+        ),
+        (
+            "SELECT s.oid FROM near5 s, favourites g WHERE s.oid = g.oid",
+            "joins with the view near5, which has NEAREST",
+        ),
         ("CREATE VIEW v AS SELECT oid FROM taxis SYNC 1 s", "SYNC in a view"),
     ],
 )

@@ -20,7 +20,7 @@ def test_the_command_makes_the_same_bytes_again(tmp_path) -> None:
     )
     del kept["demo.stq"], kept["talk.stq"]
     assert made == kept
-    assert len(made) == 201 + 7
+    assert len(made) == 201 + 8
 
 
 def test_it_is_small() -> None:

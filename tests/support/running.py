@@ -39,6 +39,13 @@ def run_script(session: Session, text: str, file: Path | None = None, form: str 
     return out.getvalue()
 
 
+def rows(session: Session, text: str) -> list[dict[str, Any]]:
+    """Return the rows of the last answer of some statements."""
+    answers = [found for found in session.execute(text) if isinstance(found, Answer)]
+    found: list[dict[str, Any]] = answers[-1].table.to_pylist()
+    return found
+
+
 def log_so_far(session: Session, until: RunHandle) -> bytes:
     """The whole update log up to the end of a RUN, as jsonl."""
     out = io.BytesIO()

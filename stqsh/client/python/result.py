@@ -42,6 +42,7 @@ class Result:
         location: the two columns that are the stream's location, if both are selected.
         is_planar: whether the location is in a plane's units, and not in degrees.
         regions: the column that names members of a set of regions, with their shapes.
+        extent: the column with the extents of objects, as WKT, if it is selected.
 
     >>> found = session.sql("SELECT oid, lon, lat FROM taxis WHERE oid = 'ambulance'")
     >>> found.names, len(found), found.location
@@ -57,6 +58,7 @@ class Result:
     location: tuple[str, str] | None = None
     is_planar: bool = False
     regions: RegionColumn | None = None
+    extent: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -78,7 +80,8 @@ class Result:
     def geo(self) -> geopandas.GeoDataFrame:
         """Return the rows as a GeoDataFrame: in EPSG:4326, or without a reference system if planar.
 
-        The geometries are the points of the location; of an aggregate by `REGION(…)`, the regions' shapes.
+        The geometries are the points of the location, or the extents; of an aggregate by `REGION(…)`, the
+        regions' shapes.
 
         Raises:
             StqshError: geopandas is not installed, or the result has no places.
@@ -95,6 +98,9 @@ class Result:
             names: list[Any] = self.table.column(self.regions.place).to_pylist()
             texts = [shapes[name].decode() if name in shapes else None for name in names]
             return geopandas.GeoDataFrame(frame, geometry=shapely.from_geojson(texts), crs=crs)
+        if self.extent is not None:
+            geometry = shapely.from_wkt(self.table.column(self.extent).to_pylist())
+            return geopandas.GeoDataFrame(frame, geometry=geometry, crs=crs)
         if self.location is None:
             raise StqshError(
                 "the result has no places",
@@ -156,7 +162,14 @@ def _of_answer(answer: Answer) -> Result:
     at = None if answer.at_us is None else _EPOCH + timedelta(microseconds=answer.at_us)
     step = None if at is None else answer.step
     return Result(
-        answer_table(answer), "", step, at, answer.location, answer.is_planar, regions=answer.regions
+        answer_table(answer),
+        "",
+        step,
+        at,
+        answer.location,
+        answer.is_planar,
+        regions=answer.regions,
+        extent=answer.extent,
     )
 
 

@@ -19,6 +19,7 @@ def answer_of(found: SnapshotResult, spec: SnapshotSpec, stream: StreamSpec, db:
         found.step,
         found.at_us,
         location=_location(spec, stream),
+        extent=None if stream.extent is None else _shown(spec).get(stream.extent),
         is_planar=stream.planar,
         in_metres=lengths_in(spec, planar=stream.planar),
         regions=_regions(spec, db),
@@ -36,10 +37,12 @@ def _regions(spec: SnapshotSpec, db: ControlDb) -> RegionColumn | None:
 
 def _location(spec: SnapshotSpec, stream: StreamSpec) -> tuple[str, str] | None:
     """Return the names of the location's two columns in a SELECT; None unless both are selected."""
-    shown = {
-        column.value.name: column.name
-        for column in reversed(spec.result.select)
-        if isinstance(column.value, ColumnExpr)
-    }
+    shown = _shown(spec)
     x, y = shown.get(stream.x), shown.get(stream.y)
     return None if x is None or y is None else (x, y)
+
+
+def _shown(spec: SnapshotSpec) -> dict[str, str]:
+    """Return the names that a SELECT gives to columns of its stream."""
+    columns = reversed(spec.result.select)
+    return {column.value.name: column.name for column in columns if isinstance(column.value, ColumnExpr)}

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from stqsh.spec.expression import ColumnExpr, DistanceExpr, DistanceToExpr, Expr, FunctionExpr, RegionOfExpr
+from stqsh.spec.expression import (
+    ColumnExpr,
+    DistanceExpr,
+    DistanceToExpr,
+    Expr,
+    ExtentDistanceExpr,
+    FunctionExpr,
+    RegionOfExpr,
+)
 from stqsh.storage.catalogue import area_geometry
 
 if TYPE_CHECKING:
@@ -29,7 +37,7 @@ def lengths_in(spec: BoundQuery, *, planar: bool) -> frozenset[int]:
 def _is_length(value: Expr) -> bool:
     if isinstance(value, FunctionExpr):
         return value.name == "ST_DISTANCE"
-    return isinstance(value, DistanceExpr | DistanceToExpr)
+    return isinstance(value, DistanceExpr | DistanceToExpr | ExtentDistanceExpr)
 
 
 def region_in(spec: BoundQuery) -> tuple[int, int] | None:

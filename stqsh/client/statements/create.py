@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -13,7 +13,7 @@ from stqsh.client.statements.context import StatementContext
 from stqsh.client.statements.source_paths import make_folder, pointing_at_source, with_absolute_files
 from stqsh.client.stdin_pump import check_stdin, pump_stdin
 from stqsh.lang.ast import statements
-from stqsh.lang.ast.expressions import Literal, Quantity
+from stqsh.lang.ast.expressions import Literal, Name, Quantity
 from stqsh.lang.ast.statements import DirectorySource, FileSource, GeneratorSource, HttpSource
 from stqsh.lang.binder.bind import Bound, bind
 from stqsh.lang.binder.definitions.live_sources import LIVE_SOURCES
@@ -21,6 +21,7 @@ from stqsh.lang.binder.definitions.streams import source_spec
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.errors import BindError, locating
 from stqsh.lang.printer.printer import to_sql
+from stqsh.lang.printer.values import column_name
 from stqsh.sources.live.http_port import check_port, posting_notes
 from stqsh.spec.source_facts import MUCH, SourceFacts, facts_lines
 from stqsh.spec.stream import (
@@ -39,6 +40,9 @@ from stqsh.storage.output_files import archive_of
 from stqsh.storage.rows import StreamRow
 from stqsh.storage.session_settings import session_settings
 from stqsh.units import format_duration, format_instant
+
+if TYPE_CHECKING:
+    from stqsh.sources.recognition import RecognizedTimes
 
 _RECENT_US, _SOON_US = 3_600_000_000, 600_000_000
 """How far a stream's first records may be from the session's clock, behind and ahead, without a remark."""
@@ -239,8 +243,9 @@ def _bound_to_source(
     if declared is None:
         from stqsh.client.statements.type_repair import fitted
 
+        statement, found = _with_extent(statement, found)
         columns, remarks = fitted(statement, found.columns, found.source)
-        notes = (*notes, *remarks)
+        notes = (*found.notes, *remarks)
     bound = bind(statement, context.view, inferred=columns, numbers_rows=numbers_rows)
     return _with_source(bound, found.source, notes)
 
@@ -255,8 +260,34 @@ def _bound_to_folder(context: StatementContext, statement: Creation) -> Bound:
     files = FileSourceSpec(files_in_folder(source.path, source.format), source.format, source.options)
     time = _time_of_source(statement) if isinstance(statement, statements.CreateStream) else None
     found = recognize(files, None, time)
-    bound = bind(statement, context.view, inferred=found.columns)
+    stream: statements.Statement = statement
+    if isinstance(statement, statements.CreateStream):
+        stream, found = _with_extent(statement, found)
+    bound = bind(stream, context.view, inferred=found.columns)
     return _with_source(bound, msgspec.structs.replace(source, options=found.source.options), found.notes)
+
+
+def _with_extent(
+    statement: statements.CreateStream, found: RecognizedTimes
+) -> tuple[statements.CreateStream, RecognizedTimes]:
+    """Return the statement and the inferred columns with the extents of objects, if they have any.
+
+    These are in the one column that LOCATION names, or are the geometries of files if they are no points.
+    """
+    from stqsh.sources.inference import extent_of, with_extent
+
+    if statement.location is not None:
+        return statement, found
+    notes: tuple[str, ...] = ()
+    if statement.extent is None:
+        extent = extent_of(found.source)
+        if extent is None:
+            return statement, found
+        statement = replace(statement, extent=Name(extent, span=statement.name.span))
+        notes = (f"LOCATION ({column_name(extent)}): the objects have an extent, as they are no points",)
+    assert statement.extent is not None, "one was found"
+    columns = with_extent(found.columns, found.source, statement.extent.text)
+    return statement, found._replace(columns=columns, notes=(*found.notes, *notes))
 
 
 def _time_of_source(statement: statements.CreateStream) -> str | None:

@@ -55,7 +55,7 @@ _ALTERED = f"SELECT DISTINCT json_extract(spec, '$.id') FROM log WHERE {PASSING}
 def describe_stream(connection: Connection, stream: StreamRow) -> Iterator[Rows]:
     """Yield a stream's columns with their roles, then its clauses and how far it has been read."""
     spec = stream.spec
-    parts = {getattr(spec, part): part for part in ("text", "time", "y", "x", "key")}
+    parts = {getattr(spec, part): part for part in ("text", "time", "extent", "y", "x", "key")}
     derived = {column.name: f"AS {column.text}" for column in spec.derived}
     columns = tuple(
         (name, kind, ", ".join(filter(None, (parts.get(name), derived.get(name)))) or None)

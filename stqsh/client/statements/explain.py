@@ -22,10 +22,18 @@ from stqsh.core.contract.query_kind import ExplainInput
 from stqsh.core.kinds import KINDS
 from stqsh.core.matching.keyword_queries import words_needed
 from stqsh.lang.binder.queries import AnalysedSelect, Explained
-from stqsh.spec.expression import InsideExpr, find_nodes
+from stqsh.spec.expression import ExtentTestExpr, InsideExpr, find_nodes
 from stqsh.spec.measure import QueryMeasure
 from stqsh.spec.query import BoundQuery, QuerySpec, SnapshotSpec, join_texts
-from stqsh.spec.region import MOVING, EverywhereSpec, Key, MovingRectangleSpec, NearestSpec, RectangleSpec
+from stqsh.spec.region import (
+    EVERYWHERE,
+    MOVING,
+    EverywhereSpec,
+    Key,
+    MovingRectangleSpec,
+    NearestSpec,
+    RectangleSpec,
+)
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.archive_files import archived_files
 from stqsh.storage.catalogue import query_by_id
@@ -183,6 +191,7 @@ def _place(spec: BoundQuery, stream: StreamSpec, measured: QueryMeasure) -> list
     return [
         ("stream", f"{stream.name} ({stream.kind})"),
         ("region", region_text(spec.region)),
+        *_extents(spec, stream),
         *_moving(spec),
         ("box", box_text(box) if box is not None else None),
         ("area of the box", area_text(box, stream.planar) if box is not None else None),
@@ -200,6 +209,19 @@ def _from_archive(context: StatementContext, spec: SnapshotSpec, stream: StreamS
     now_us = context.connection.progress().at_us() or 0
     use = archive_use(archived_files(context.connection.db, stream.id), spec, stream, now_us)
     return [("archive", f"{use.text()}: those whose times meet the condition's")]
+
+
+def _extents(spec: BoundQuery, stream: StreamSpec) -> list[Item]:
+    """Return how extents are tested; empty for objects that are points."""
+    if stream.extent is None:
+        return []
+    relations = dict.fromkeys(node.relation for node in find_nodes(spec.condition, ExtentTestExpr))
+    if spec.region == EVERYWHERE:
+        how = "every object is a candidate"
+    else:
+        how = "the objects whose first corner is in the region are candidates"
+    tested = " and ".join(relation.upper() for relation in relations)
+    return [("extents", f"of {stream.extent}; {how}{f', tested for {tested}' if tested else ''}")]
 
 
 def _moving(spec: BoundQuery) -> list[Item]:

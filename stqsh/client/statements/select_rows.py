@@ -192,11 +192,14 @@ def _check_query(statement: Select, stream: StreamSpec) -> None:
 def _query_as_stream(query: QueryRow, of: StreamSpec, kinds: dict[str, str]) -> StreamSpec:
     """Return the definition of a query's answer as a stream.
 
-    Its location and time are the columns that show those of the query's stream.
+    Its location and time are the columns that show those of the query's stream, as is its extent.
     """
     plain = [one for one in reversed(query.spec.result.select) if isinstance(one.value, ColumnExpr)]
     shown = {one.value.name: one.name for one in plain if isinstance(one.value, ColumnExpr)}
     x, y = shown.get(of.x, ""), shown.get(of.y, "")
+    extent = None if of.extent is None else shown.get(of.extent)
+    if of.extent is not None and extent is None:
+        x = y = ""  # the corner of an extent is not its location
     return structs.replace(
         of,
         id=0,
@@ -207,6 +210,7 @@ def _query_as_stream(query: QueryRow, of: StreamSpec, kinds: dict[str, str]) -> 
         x=x if y else "",
         y=y if x else "",
         time=shown.get(of.time, ""),
+        extent=extent,
         text=None,
         retain="all",
         keep_us=None,

@@ -278,6 +278,17 @@ def _distance(planar: bool) -> Evaluator:
     return whole_columns(between)
 
 
+def _corner(axis: int) -> Evaluator:
+    def of_extents(column: pa.Array[Any]) -> pa.Array[Any]:
+        from stqsh.core.conditions.extents import first_corners  # shapely: only when needed
+
+        values = first_corners(column)[axis]
+        found: pa.Array[Any] = pa.array(values, mask=np.isnan(values))
+        return found
+
+    return whole_columns(of_extents)
+
+
 _EVALUATORS: dict[str, Evaluator] = {
     "ABS": _abs,
     "CEIL": _rounding(np.ceil),
@@ -302,5 +313,7 @@ _EVALUATORS: dict[str, Evaluator] = {
     },
     "ST_DISTANCE": _distance(planar=False),
     "ST_DISTANCE_PLANAR": _distance(planar=True),
+    "EXTENT_X": _corner(0),
+    "EXTENT_Y": _corner(1),
     **text_functions.EVALUATORS,
 }

@@ -35,6 +35,8 @@ from stqsh.spec.expression import (
     DurationExpr,
     Expr,
     ExprBase,
+    ExtentDistanceExpr,
+    ExtentTestExpr,
     FunctionExpr,
     InExpr,
     InsideEachExpr,
@@ -206,6 +208,39 @@ def _distance_to(context: EvaluationContext, expr: DistanceToExpr) -> Value:
     return pa.array(far, mask=np.isnan(far))
 
 
+def _extent_test(context: EvaluationContext, expr: ExtentTestExpr) -> Value:
+    from stqsh.core.conditions import extents  # shapely: only when needed
+
+    found = extents.extents_of(context.columns[expr.extent.name])
+    operands = [_constants(context, one, len(found.of_row)) for one in expr.operands]
+    match expr.type:
+        case "rect":
+            held = extents.in_rectangles(found, np.column_stack(operands), expr.relation)
+        case "circle":
+            x, y, radius = operands
+            held = extents.in_circles(found, (x, y, radius), expr.relation, expr.planar)
+        case "polygon":
+            held = extents.in_polygon(found, expr.polygon, expr.relation)
+    return pa.array(held, mask=found.of_row < 0)
+
+
+def _extent_distance(context: EvaluationContext, expr: ExtentDistanceExpr) -> Value:
+    from stqsh.core.conditions import extents  # shapely: only when needed
+
+    found = extents.extents_of(context.columns[expr.extent.name])
+    x, y = (_constants(context, one, len(found.of_row)) for one in (expr.x, expr.y))
+    far = extents.distances(found, x, y, expr.planar)
+    return pa.array(far, mask=np.isnan(far))
+
+
+def _constants(context: EvaluationContext, expr: Expr, rows: int) -> Any:
+    """Return a number for each row, float64 (n,), NaN for NULL."""
+    value = context.value(expr)
+    if isinstance(value, pa.Scalar):
+        return np.full(rows, np.nan if value.as_py() is None else value.as_py(), np.float64)
+    return np.array(_numbers(value), np.float64)  # a copy: kernels are compiled for writable arrays
+
+
 def _fold(
     context: EvaluationContext, function: Callable[[Value, Value], Value], parts: tuple[Expr, ...]
 ) -> Value:
@@ -239,6 +274,8 @@ _RULES: dict[type[ExprBase], Callable[[EvaluationContext, Any], Value]] = {
     RegionOfExpr: _region_of,
     DistanceExpr: lambda context, expr: context.column(DISTANCE),
     DistanceToExpr: _distance_to,
+    ExtentTestExpr: _extent_test,
+    ExtentDistanceExpr: _extent_distance,
     IsNullExpr: lambda context, expr: pc.is_null(context.value(expr.operand)),
     AndExpr: lambda context, expr: _fold(context, pc.and_kleene, expr.parts),
     OrExpr: lambda context, expr: _fold(context, pc.or_kleene, expr.parts),
@@ -253,6 +290,8 @@ def _call(function: str, left: Value, right: Value) -> Value:
 def _plain(column: pa.Array[Any]) -> Value:
     """Return a column in the type that expressions compute with."""
     kind = column.type
+    if pa.types.is_dictionary(kind):  # extents, which are long
+        return column.dictionary_decode()  # type: ignore[attr-defined]
     if pa.types.is_timestamp(kind):
         return column.view(pa.int64())
     if pa.types.is_int32(kind):

@@ -20,6 +20,8 @@ from stqsh.spec.expression import (
     ContainsExpr,
     DurationExpr,
     Expr,
+    ExtentDistanceExpr,
+    ExtentTestExpr,
     InExpr,
     InsideEachExpr,
     InsideExpr,
@@ -83,6 +85,13 @@ class Template:
     def instants(self) -> list[CompareExpr]:
         """Its comparisons with NOW, or with NOW ± a constant, which is on the right."""
         return [node for node in find_nodes(self.shape, CompareExpr) if has_now(node.right)]
+
+    @cached_property
+    def extents(self) -> frozenset[str]:
+        """The columns of extents that it tests."""
+        tested = [node.extent.name for node in find_nodes(self.shape, ExtentTestExpr)]
+        measured = [node.extent.name for node in find_nodes(self.shape, ExtentDistanceExpr)]
+        return frozenset(tested + measured)
 
     @cached_property
     def around(self) -> tuple[RegionAround, ...]:

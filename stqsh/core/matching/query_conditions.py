@@ -199,7 +199,12 @@ class QueryConditions:
         self, t: int, versions: Array, queries: Array, instants: Array, steps: Array | None
     ) -> Array:
         template = self.templates[t]
-        columns = self.columns(template.columns(self.resolver.location), versions)
+        names = template.columns(self.resolver.location)
+        columns = self.columns((name for name in names if name not in template.extents), versions)
+        for name in template.extents:
+            shapes = self.coded(name, versions)  # these texts are long
+            assert shapes is not None, "a column of extents is a text"
+            columns[name] = shapes
         texts = self._objects.table.pool.strings()
         for j, kind in enumerate(template.kinds):
             columns[parameter(j)] = decode(self.constant(t, j, queries), kind, texts)

@@ -72,7 +72,8 @@ def focal_places(state: SlotState, spec: BoundQuery) -> dict[Key, Place]:
     Regions that move with objects need these places before `part` is called for any slot, see `at_places`.
     """
     places: dict[Key, Place] = {}
-    keys, present = focal_keys(spec), _present(state, spec)
+    keys = focal_keys(spec)
+    present = _present(state, spec) if keys else None
     if present is None:
         return places
     for key in keys:

@@ -29,7 +29,8 @@ PLURALS: dict[ObjectKind, str] = {
 class CreateStream(Statement):
     """`CREATE MOVING|EVENT STREAM`: omitted parts are None, or empty for the column list.
 
-    `retain` is the word ALL or SIGNIFICANT. `columns` includes derived ones.
+    `extent` is the column of `LOCATION (shape)`. `retain` is the word ALL or SIGNIFICANT. `columns` includes
+    derived ones.
     """
 
     kind: OneOf["moving", "event"]
@@ -39,6 +40,7 @@ class CreateStream(Statement):
     if_not_exists: bool = False
     key: Name | None = None
     location: tuple[Name, Name] | None = None
+    extent: Name | None = None
     time: Name | None = None
     text_column: Name | None = None
     bounds: tuple[float, float, float, float] | None = None

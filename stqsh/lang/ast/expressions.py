@@ -246,10 +246,11 @@ class Region(Node):
 
 @dataclass(frozen=True)
 class Inside(Expression):
-    """`loc INSIDE region` as a condition."""
+    """`loc INSIDE region` or `loc INTERSECTS region` as a condition."""
 
     column: Column
     region: Region
+    relation: OneOf["INSIDE", "INTERSECTS"] = "INSIDE"
 
 
 @dataclass(frozen=True)

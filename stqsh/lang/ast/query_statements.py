@@ -45,6 +45,7 @@ class Select(Statement):
     distinct: bool = False
     where: Expression | None = None
     region: Region | None = None
+    intersects: Region | None = None
     nearest: Nearest | None = None
     group_by: tuple[Expression, ...] = ()
     having: Expression | None = None

@@ -69,6 +69,7 @@ rules(
         "retain_clause": clause_of("retain", "RETAIN"),
         "archive_clause": clause_of("archive", "ARCHIVE TO"),
         "location_clause": clause_of_list("location", "LOCATION"),
+        "extent_clause": clause_of("extent", "LOCATION"),
         "create_region": lambda parts: statements.CreateRegion(parts[1], parts[2], bool(parts[0])),
         "create_sink": lambda parts: statements.CreateSink(parts[1], parts[2], parts[3], bool(parts[0])),
         "all_queries": lambda _: (),

@@ -55,6 +55,7 @@ rules(
         "now": lambda parts: Now(span=span_of(parts[0])),
         "positive": only_part,
         "inside": lambda parts: Inside(*parts, span=parts[0].span),
+        "intersects": lambda parts: Inside(parts[0], parts[1], "INTERSECTS", span=parts[0].span),
         "not_": lambda parts: Not(parts[0], span=parts[0].span),
         "all_of": lambda parts: And(tuple(parts), span=cover(parts[0].span, parts[-1].span)),
         "any_of": lambda parts: Or(tuple(parts), span=cover(parts[0].span, parts[-1].span)),
@@ -73,6 +74,8 @@ def call(parts: Parts) -> Expression:
     match function.text.upper(), arguments:
         case "ST_WITHIN", (Column() as location, Column(name, None) as area):
             return Inside(location, NamedRegion(name, span=area.span), span=function.span)
+        case "ST_INTERSECTS", (Column() as location, Column(name, None) as area):
+            return Inside(location, NamedRegion(name, span=area.span), "INTERSECTS", span=function.span)
         case (
             "ST_DWITHIN",
             (
@@ -81,7 +84,8 @@ def call(parts: Parts) -> Expression:
                 (Literal(int() | float(), _) | Quantity()) as radius,
             ),
         ):
-            return Inside(location, Circle(float(x), float(y), radius, span=radius.span), span=function.span)
+            circle = Circle(float(x), float(y), radius, span=radius.span)
+            return Inside(location, circle, "INTERSECTS", span=function.span)
         case "DATE_PART", (Literal(str(), _) as part, time):
             return Call(_part(part), (time,), span=function.span)
     return Call(function.text.upper(), arguments, bool(parts[1]), span=function.span)

@@ -15,7 +15,6 @@ from stqsh.lang.ast.expressions import (
     Not,
     Or,
     Parameter,
-    Region,
 )
 from stqsh.lang.ast.source import cover
 from stqsh.lang.ast_builder.definitions import format_of, pop_source
@@ -60,6 +59,7 @@ rules(
         "relations": list,
         "where_clause": clause_of("where", "WHERE"),
         "inside_clause": clause_of("region", "INSIDE"),
+        "intersects_clause": clause_of("intersects", "INTERSECTS"),
         "altered_region": clause_of("region", "INSIDE"),
         "altered_where": clause_of("where", "WHERE"),
         "group_clause": clause_of_list("group_by", "GROUP BY"),
@@ -204,22 +204,26 @@ def _count(value: Literal | Parameter) -> Literal | Parameter:
 def _with_inside_clause(select: statements.Select) -> statements.Select:
     """Reinterpret `WHERE active INSIDE (…)` as the condition `active` and the clause `INSIDE (…)`.
 
-    The grammar parses a column before INSIDE as the location. It must be a condition if it comes last, is not
-    the location, and there is no second INSIDE.
+    The grammar parses a column before INSIDE or INTERSECTS as the location. It must be a condition if it
+    comes last, is not the location, and there is no second such clause.
     """
-    if select.where is None or select.region is not None:
+    if select.where is None:
         return select
-    where, region = _without_last_inside(select.where)
-    return select if region is None else replace(select, where=where, region=region)
+    where, last = _without_last_inside(select.where)
+    if last is None:
+        return select
+    if last.relation == "INTERSECTS":
+        return select if select.intersects else replace(select, where=where, intersects=last.region)
+    return select if select.region else replace(select, where=where, region=last.region)
 
 
-def _without_last_inside(condition: Expression) -> tuple[Expression, Region | None]:
+def _without_last_inside(condition: Expression) -> tuple[Expression, Inside | None]:
     if isinstance(condition, Inside) and condition.column.name.lower() not in _LOCATION_NAMES:
-        return condition.column, condition.region
+        return condition.column, condition
     if isinstance(condition, And | Or):
-        last, region = _without_last_inside(condition.parts[-1])
-        return replace(condition, parts=(*condition.parts[:-1], last)), region
+        last, inside = _without_last_inside(condition.parts[-1])
+        return replace(condition, parts=(*condition.parts[:-1], last)), inside
     if isinstance(condition, Not):
-        operand, region = _without_last_inside(condition.operand)
-        return replace(condition, operand=operand), region
+        operand, inside = _without_last_inside(condition.operand)
+        return replace(condition, operand=operand), inside
     return condition, None

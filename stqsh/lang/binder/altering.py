@@ -92,7 +92,7 @@ def _altered(statement: AlterQuery, select: Select) -> Select:
     if statement.nearest is not None:
         if select.nearest is None:
             message = f"query {statement.name.text} has no NEAREST"
-            raise BindError(message, statement.nearest.span, hint="ALTER QUERY … INSIDE region")
+            raise BindError(message, statement.name.span, hint="ALTER QUERY … INSIDE region")
         select = with_fields(select, nearest=statement.nearest)
     region, where = statement.region, statement.where
     in_where = None if select.region is not None else _region_in(select.where)

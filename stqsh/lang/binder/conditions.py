@@ -34,6 +34,7 @@ from stqsh.lang.ast.expressions import (
     Star,
 )
 from stqsh.lang.binder.choices import case, cast
+from stqsh.lang.binder.extents import extent_test
 from stqsh.lang.binder.functions import call
 from stqsh.lang.binder.literals import key_value
 from stqsh.lang.binder.operators import arithmetic, concatenation, described, negative
@@ -169,15 +170,20 @@ def _inside(node: Inside, scope: Scope) -> TypedExpression:
     if moves(node.region) and scope.no_moving_region:
         raise NotSupportedError(scope.no_moving_region, node.span)
     region = bound_region(node.region, scope.stream, scope.catalogue)
+    if scope.stream.extent is not None:
+        return _true_or_false(extent_test(node, region, scope.stream, scope.catalogue), node)
     parts = over_meridian(region, scope.stream, scope.catalogue)
     return _true_or_false(is_inside((region,) if parts is None else parts.regions), node)
 
 
 def check_location(node: Inside) -> None:
-    """Raise `BindError` if a column other than the location stands before INSIDE."""
+    """Raise `BindError` if a column other than the location stands before INSIDE or INTERSECTS."""
     if node.column.name.lower() not in LOCATIONS:
+        relation = node.relation
         raise BindError(
-            f"INSIDE takes the location, not {node.column.name!r}", node.span, expected=("loc INSIDE …",)
+            f"{relation} takes the location, not {node.column.name!r}",
+            node.span,
+            expected=(f"loc {relation} …",),
         )
 
 

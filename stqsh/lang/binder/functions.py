@@ -15,7 +15,7 @@ from stqsh.lang.binder.operators import described
 from stqsh.lang.binder.places import place_function
 from stqsh.lang.binder.scope import Bind, Scope, TypedExpression
 from stqsh.lang.catalogue import CatalogueView
-from stqsh.lang.errors import BindError, near
+from stqsh.lang.errors import BindError, NotSupportedError, near
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import NUMBERS, WHOLE_NUMBERS, a_type, type_named
 from stqsh.spec.expression import (
@@ -225,6 +225,10 @@ def _region(node: Call, scope: Scope) -> TypedExpression:
     name = node.arguments[0] if len(node.arguments) == 1 else None
     if not isinstance(name, Column) or name.qualifier is not None:
         raise BindError("REGION takes the name of a set of regions", node.span, expected=("REGION(zones)",))
+    if scope.stream.extent is not None:
+        raise NotSupportedError(
+            "REGION of objects with an extent, which may be in several regions", node.span
+        )
     area = area_named(Name(name.name, span=name.span), scope.catalogue)
     if not area.set:
         raise BindError(

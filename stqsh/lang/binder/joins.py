@@ -159,21 +159,34 @@ def _stream(relation: Relation, catalogue: CatalogueView) -> StreamSpec:
     return stream_named(Name(relation.name, span=relation.span), catalogue)
 
 
-def _stream_and_tables(
-    relations: tuple[Relation, ...], catalogue: CatalogueView
-) -> tuple[Relation, list[Relation]]:
-    for relation in relations:
-        if catalogue.stream(relation.name) is None and catalogue.table(relation.name) is None:
+def check_sources(relations: tuple[Relation, ...], catalogue: CatalogueView) -> None:
+    """Check that sources exist, if there are several, and that only one of them is a stream or a view.
+
+    Raises:
+        BindError: there is no such stream, table or view.
+        NotSupportedError: streams would be joined with each other.
+    """
+    streams = []
+    for relation in relations if len(relations) > 1 else ():
+        if catalogue.stream(relation.name) is not None or catalogue.view(relation.name) is not None:
+            streams.append(relation)
+        elif catalogue.table(relation.name) is None:
             known = (*catalogue.names("stream"), *catalogue.names("table"))
             close = near(relation.name, known)
             hint = None if close else "SHOW STREAMS and SHOW TABLES list them"
             raise BindError(
                 f"unknown stream or table {relation.name!r}", relation.span, near=close, hint=hint
             )
-    streams = [relation for relation in relations if catalogue.stream(relation.name) is not None]
-    tables = [relation for relation in relations if relation not in streams]
     if len(streams) > 1:
         raise NotSupportedError("joins of streams with each other", streams[1].span)
+
+
+def _stream_and_tables(
+    relations: tuple[Relation, ...], catalogue: CatalogueView
+) -> tuple[Relation, list[Relation]]:
+    check_sources(relations, catalogue)
+    streams = [relation for relation in relations if catalogue.stream(relation.name) is not None]
+    tables = [relation for relation in relations if relation not in streams]
     if not streams:
         _stream(relations[0], catalogue)
     return streams[0], tables

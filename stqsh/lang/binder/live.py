@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -29,16 +31,17 @@ from stqsh.spec.expression import (
     DistanceExpr,
     DistanceToExpr,
     Expr,
+    ExtentDistanceExpr,
     FunctionExpr,
     JoinExpr,
     LiteralExpr,
     NegativeExpr,
     RegionOfExpr,
-    has_node,
+    find_nodes,
     reads_location,
 )
 from stqsh.spec.functions import FUNCTIONS
-from stqsh.spec.query import QuerySpec
+from stqsh.spec.query import QuerySpec, SelectColumn
 from stqsh.spec.stream import StreamSpec
 
 _NOT_SELECTED = "the query does not select DISTANCE"
@@ -117,8 +120,15 @@ def _scope(query: QuerySpec, name: Name, catalogue: CatalogueView) -> Scope:
         column.name: TypedExpression(column.value, type_of(column.value, plain), name.span)
         for column in query.result.select
     }
-    selected = any(has_node(column.value, DistanceExpr) for column in query.result.select)
-    return Scope(stream, plain.qualifiers, catalogue, joined, outputs, None if selected else _NOT_SELECTED)
+    distance = next(chain.from_iterable(map(_distances, query.result.select)), None)
+    names = stream, plain.qualifiers, catalogue, joined, outputs
+    return Scope(*names, _NOT_SELECTED) if distance is None else Scope(*names, None, distance)
+
+
+def _distances(column: SelectColumn) -> Iterator[Expr]:
+    """Yield the nodes in a column for which DISTANCE stands."""
+    yield from find_nodes(column.value, DistanceExpr)
+    yield from find_nodes(column.value, ExtentDistanceExpr)
 
 
 def _scope_of_groups(
@@ -147,7 +157,7 @@ def type_of(expr: Expr, scope: Scope) -> str:  # noqa: PLR0911  # one for each n
             return number_type(kind)
         case ConcatExpr() | RegionOfExpr():
             return "STRING"
-        case DistanceExpr() | DistanceToExpr():
+        case DistanceExpr() | DistanceToExpr() | ExtentDistanceExpr():
             return "DOUBLE"
         case NegativeExpr(operand):
             return type_of(operand, scope)

@@ -10,7 +10,7 @@ from stqsh.lang.binder.scope import Bind, Scope, TypedExpression
 from stqsh.lang.errors import BindError
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import NUMBERS
-from stqsh.spec.expression import CompareExpr, Expr, FunctionExpr
+from stqsh.spec.expression import ColumnExpr, CompareExpr, Expr, ExtentDistanceExpr, FunctionExpr
 from stqsh.spec.functions import PLACES
 
 LOCATIONS = frozenset({"loc", "location"})
@@ -37,18 +37,32 @@ def place_function(node: Call, scope: Scope, bind: Bind) -> TypedExpression:
             node.span,
             expected=("ST_DISTANCE(loc, ST_POINT(x, y))",),
         )
-    if node.name == "ST_WITHIN" or len(node.arguments) != _TAKES[node.name]:
+    if node.name in ("ST_WITHIN", "ST_INTERSECTS") or len(node.arguments) != _TAKES[node.name]:
         raise BindError(f"{node.name} is called {PLACES[node.name][0]}", node.span)
     first = _place(node.arguments[0], node, scope, bind)
     if node.name in ("ST_X", "ST_Y"):
         return TypedExpression(first.x if node.name == "ST_X" else first.y, "DOUBLE", node.span)
     second = _place(node.arguments[1], node, scope, bind)
-    name = "ST_DISTANCE_PLANAR" if scope.stream.planar else "ST_DISTANCE"
-    far = FunctionExpr(name, first.x, (first.y, second.x, second.y), "DOUBLE")
+    far = _distance(node, first, second, scope)
     if node.name == "ST_DISTANCE":
         return TypedExpression(far, "DOUBLE", node.span)
     within = _number(node.arguments[2], node, scope, bind)
     return TypedExpression(CompareExpr("<=", far, within), "BOOLEAN", node.span)
+
+
+def _distance(node: Call, first: _Place, second: _Place, scope: Scope) -> Expr:
+    """Return the distance between two places; if one is an object with an extent, to its nearest point."""
+    stream, others = scope.stream, [place for place in (first, second) if not _is_location(place, scope)]
+    if stream.extent is not None and len(others) == 1:
+        extent = scope.column(Column(stream.extent, span=node.span)).expr
+        assert isinstance(extent, ColumnExpr), "the extent is a column of the stream"
+        return ExtentDistanceExpr(extent, *others[0], stream.planar)
+    name = "ST_DISTANCE_PLANAR" if stream.planar else "ST_DISTANCE"
+    return FunctionExpr(name, first.x, (first.y, second.x, second.y), "DOUBLE")
+
+
+def _is_location(place: _Place, scope: Scope) -> bool:
+    return place == (ColumnExpr(scope.stream.x), ColumnExpr(scope.stream.y))
 
 
 def _place(node: Expression, call: Call, scope: Scope, bind: Bind) -> _Place:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from stqsh.lang.ast.expressions import Column, Expression, Inside, Region
+from stqsh.lang.ast.expressions import Column, Expression, Inside
 from stqsh.lang.ast.source import Span
 from stqsh.lang.ast.statements import Explain, RegisterQueries, RegisterQuery, Select
 from stqsh.lang.binder.aggregates import (
@@ -20,6 +20,7 @@ from stqsh.lang.binder.aggregates import (
     without_distinct,
 )
 from stqsh.lang.binder.conditions import check_location, condition
+from stqsh.lang.binder.extents import distance_from, extent_test, nearest_distance
 from stqsh.lang.binder.joins import FromClause, from_clause, has_row
 from stqsh.lang.binder.names import check_free, query_named
 from stqsh.lang.binder.parameters import Hole, typed
@@ -35,7 +36,6 @@ from stqsh.lang.binder.regions import (
 )
 from stqsh.lang.binder.scope import (
     NO_AGGREGATE_IN_WHERE,
-    NO_CENTRE,
     NOT_IN_WHERE,
     Scope,
 )
@@ -47,6 +47,7 @@ from stqsh.lang.errors import BindError, NotSupportedError
 from stqsh.lang.printer.printer import to_sql
 from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.expression import (
+    DISTANCE,
     ColumnExpr,
     CompareExpr,
     DistanceExpr,
@@ -124,11 +125,22 @@ class Explained(msgspec.Struct, frozen=True):
     analyze: bool
 
 
+class _Ranking(NamedTuple):
+    """An order and the number of the first rows in it."""
+
+    order: tuple[OrderColumn, ...]
+    limit: int
+
+
 class _Query(NamedTuple):
-    """The spec of a snapshot or continuous query, and the scope of its select list."""
+    """The spec of a snapshot or continuous query, and the scope of its select list.
+
+    `ranking` is how NEAREST chooses among objects with an extent: the first k by their distance.
+    """
 
     spec: QuerySpec
     scope: Scope
+    ranking: _Ranking | None = None
 
 
 def register(query: RegisterQuery, catalogue: CatalogueView) -> QuerySpec:
@@ -224,17 +236,29 @@ def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
     if query.scope.stream.keeps_none:
         _check_forgotten(select, query.spec)
     if is_aggregated(select):
+        _check_ranking(select, query)
         return _continuous_aggregates(select, query)
     outputs = select_list(select.items, query.scope)
     order = _ordering(select, query.scope, outputs)
-    areas = _areas(query.spec, *(typed.expr for typed in outputs.values()))
-    spec = with_result(query.spec, select=_listed(outputs), order=order, limit=select.limit)
-    spec = replace(spec, timing=timing_of(select), areas=areas)
+    listed = [typed.expr for typed in outputs.values()]
+    result = _rows(select, query, outputs, order)
+    spec = replace(query.spec, result=result, timing=timing_of(select), areas=_areas(query.spec, *listed))
     if spec.timing.sync_us is not None:
         return _refreshed(spec)
-    if select.limit is None:  # any order gives the same rows, because updates are sent in the order of keys
+    if result.limit is None:  # any order gives the same rows, because updates are sent in the order of keys
         return with_result(spec, order=())
-    return _nearest_of_nearest(spec, select.limit) if select.nearest is not None else _limited(spec)
+    return _nearest_of_nearest(spec, result.limit) if spec.region.is_nearest else _limited(spec)
+
+
+def _rows(select: Select, query: _Query, outputs: Outputs, order: tuple[OrderColumn, ...]) -> Result:
+    """Return the rows that a SELECT shows. Raises `NotSupportedError` for an impossible order of NEAREST."""
+    limit, ranking = select.limit, query.ranking
+    if ranking is not None:
+        if order not in ((), ranking.order):
+            place = select.order_by[0].span
+            raise NotSupportedError("NEAREST in another order over objects with an extent", place)
+        order, limit = ranking.order, ranking.limit if limit is None else min(ranking.limit, limit)
+    return Result(select=_listed(outputs), order=order, limit=limit)
 
 
 def _limited(spec: QuerySpec) -> QuerySpec:
@@ -300,7 +324,7 @@ def _check_forgotten(select: Select, spec: QuerySpec) -> None:
     name, reason = select.relations[0], f"{spec.stream} keeps no events (KEEP NONE)"
     if is_aggregated(select):
         raise BindError(f"{reason}, so there is nothing to aggregate", name.span)
-    if spec.region.is_nearest:
+    if select.nearest is not None:
         raise BindError(f"{reason}, so none is among the nearest", name.span)
     if select.limit is not None:
         raise BindError(f"{reason}, so none is among the first", name.span)
@@ -389,6 +413,8 @@ def _snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
         areas=bound.areas,
         lookup=_lookup(bound.condition, query.scope.stream.key),
     )
+    if is_aggregated(select):
+        _check_ranking(select, query)
     if _counts_only(select):
         [item] = select.items
         return replace(spec, aggregate="count", output=item.alias or "count")
@@ -400,8 +426,14 @@ def _snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
     outputs = select_list(select.items, query.scope)
     order = _ordering(select, query.scope, outputs)
     values = [*(typed.expr for typed in outputs.values()), *(one.value for one in order)]
-    result = Result(select=_listed(outputs), order=order, limit=select.limit)
+    result = _rows(select, query, outputs, order)
     return replace(spec, result=result, timing=timing, areas=_areas(bound, *values))
+
+
+def _check_ranking(select: Select, query: _Query) -> None:
+    """Raise `NotSupportedError` for aggregates over the nearest objects with an extent."""
+    if query.ranking is not None and select.nearest is not None:
+        raise NotSupportedError("aggregates of the NEAREST over objects with an extent", select.nearest.span)
 
 
 def _counts_only(select: Select) -> bool:
@@ -425,16 +457,29 @@ def explained(statement: Explain, catalogue: CatalogueView) -> Explained | Analy
 
 def _query(select: Select, catalogue: CatalogueView) -> _Query:
     source = from_clause(select, catalogue)
-    rest, region = _placed(select, source)
+    rest, inside = _placed(select, source)
     place: BoundRegion = EVERYWHERE
     if select.nearest is not None:
         place = bound_nearest(select.nearest, source.stream)
-    elif region is not None:
-        place = bound_region(region, source.stream, catalogue)
+    elif inside is not None:
+        place = bound_region(inside.region, source.stream, catalogue)
     names = source.stream, source.qualifiers, catalogue, source.joined
     members = Scope(*names, no_distance=NOT_IN_WHERE, no_aggregate=NO_AGGREGATE_IN_WHERE, no_moving_region="")
     conditions = [condition(part, members) for part in rest]
     conditions += _without_focal_objects(conditions, source.stream)
+    distance: Expr | None = DISTANCE if place.has_centre else None
+    ranking = None
+    if source.stream.extent is not None:
+        if isinstance(place, NearestSpec) and select.nearest is not None:
+            distance = nearest_distance(place, source.stream, select.nearest.span)
+            ranking = _Ranking((OrderColumn(distance, False),), place.k)
+            place = EVERYWHERE
+        elif inside is not None:
+            conditions.insert(0, extent_test(inside, place, source.stream, catalogue))
+            if isinstance(place, CircleSpec):
+                distance = distance_from((place.x, place.y), source.stream)
+            if inside.relation == "INTERSECTS":
+                place = EVERYWHERE
     parts = over_meridian(place, source.stream, catalogue)
     if parts is not None:
         place = RectangleSpec(-ANTIMERIDIAN, parts.south, ANTIMERIDIAN, parts.north)
@@ -452,7 +497,8 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
         join=join,
         areas=_areas_of_members(place, bound),
     )
-    return _Query(spec, Scope(*names, no_distance=None if place.has_centre else NO_CENTRE))
+    scope = Scope(*names) if distance is None else Scope(*names, no_distance=None, distance=distance)
+    return _Query(spec, scope, ranking)
 
 
 def _without_focal_objects(conditions: list[Expr], stream: StreamSpec) -> list[Expr]:
@@ -463,13 +509,17 @@ def _without_focal_objects(conditions: list[Expr], stream: StreamSpec) -> list[E
     return [CompareExpr("<>", column, LiteralExpr(key, stream.types[stream.key])) for key in keys]
 
 
-def _placed(select: Select, source: FromClause) -> tuple[list[Expression], Region | None]:
-    """Return the query's region and the remaining conditions.
+def _placed(select: Select, source: FromClause) -> tuple[list[Expression], Inside | None]:
+    """Return the query's region, as the node that has it, and the remaining conditions.
 
     The region is, in this order of preference: a moving region, because indexes hold those; the region of the
-    INSIDE clause; the region of the first top-level `loc INSIDE …`. With NEAREST, all of them are conditions.
+    INSIDE clause; the region of the first top-level `loc INSIDE …`; one after INTERSECTS, which for points is
+    the same. With NEAREST, all of them are conditions.
     """
     conditions = list(source.conditions)
+    if select.intersects is not None:
+        touched = Inside(_LOCATION, select.intersects, "INTERSECTS", span=select.intersects.span)
+        conditions.insert(0, touched)
     if select.region is not None:
         conditions.insert(0, Inside(_LOCATION, select.region, span=select.region.span))
     insides = [part for part in conditions if isinstance(part, Inside)]
@@ -477,8 +527,9 @@ def _placed(select: Select, source: FromClause) -> tuple[list[Expression], Regio
         check_location(part)
     if not insides or select.nearest is not None:
         return conditions, None
-    chosen = next((part for part in insides if moves(part.region)), insides[0])
-    return [part for part in conditions if part is not chosen], chosen.region
+    ranks = [(not moves(part.region), part.relation == "INTERSECTS") for part in insides]
+    chosen = insides[ranks.index(min(ranks))]
+    return [part for part in conditions if part is not chosen], chosen
 
 
 def _listed(outputs: Outputs) -> tuple[SelectColumn, ...]:

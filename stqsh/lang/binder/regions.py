@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, cast
 
 from msgspec.structs import replace
@@ -31,7 +31,16 @@ from stqsh.lang.binder.parameters import Content, Hole, hole
 from stqsh.lang.catalogue import CatalogueView, RegionView
 from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.values import identifier, quoted
-from stqsh.spec.expression import Expr, InsideExpr, OrExpr, conjunction, find_nodes, rewrite
+from stqsh.spec.expression import (
+    Expr,
+    ExtentTestExpr,
+    InsideExpr,
+    LiteralExpr,
+    OrExpr,
+    conjunction,
+    find_nodes,
+    rewrite,
+)
 from stqsh.spec.query import QuerySpec, with_members
 from stqsh.spec.region import (
     CircleSpec,
@@ -41,6 +50,7 @@ from stqsh.spec.region import (
     NearestSpec,
     PolygonSpec,
     RectangleSpec,
+    Ring,
 )
 from stqsh.spec.region import Region as BoundRegion
 from stqsh.spec.stream import FileSourceSpec, StreamSpec
@@ -95,10 +105,14 @@ def go_on(spec: QuerySpec, stream: StreamSpec, catalogue: RegionView) -> QuerySp
     """Return a query whose regions continue across the 180th meridian.
 
     The query's own region is replaced by a box and a condition on the parts; one in its condition, by its
-    parts.
+    parts. A rectangle with which extents are compared becomes a polygon of its parts.
     """
 
     def in_parts(node: Expr) -> Expr | None:
+        if isinstance(node, ExtentTestExpr) and node.type == "rect":
+            parts = over_meridian(RectangleSpec(*map(_constant, node.operands)), stream, catalogue)
+            text = "" if parts is None else polygon_text(parts.regions)
+            return None if parts is None else replace(node, type="polygon", operands=(), polygon=text)
         parts = over_meridian(node.region, stream, catalogue) if isinstance(node, InsideExpr) else None
         return None if parts is None else is_inside(parts.regions)
 
@@ -127,6 +141,26 @@ def is_inside(parts: tuple[BoundRegion, ...]) -> Expr:
     """Return the condition that a place is in one of the parts of a region."""
     inside = tuple(InsideExpr(part) for part in parts)
     return inside[0] if len(inside) == 1 else OrExpr(inside)
+
+
+def polygon_text(parts: Iterable[RectangleSpec | PolygonSpec]) -> str:
+    """Return the union of rectangles and polygons as WKT."""
+    polygons = []
+    for part in parts:
+        rings = (_border(part.box),) if isinstance(part, RectangleSpec) else part.rings
+        texts = (", ".join(f"{x!r} {y!r}" for x, y in ring) for ring in rings)
+        polygons.append(f"({', '.join(f'({text})' for text in texts)})")
+    return f"MULTIPOLYGON ({', '.join(polygons)})"
+
+
+def _border(box: tuple[float, float, float, float]) -> Ring:
+    x1, y1, x2, y2 = box
+    return ((x1, y1), (x2, y1), (x2, y2), (x1, y2), (x1, y1))
+
+
+def _constant(expr: Expr) -> Any:
+    assert isinstance(expr, LiteralExpr), "the operands of a query are constants"
+    return expr.value
 
 
 def _rectangle_over_meridian(region: RectangleSpec) -> Parts | None:

@@ -67,6 +67,7 @@ class Scope:
         joined: The tables joined with the stream, in order.
         outputs: Additional names: those of a query's select list, in TAIL and ORDER BY.
         no_distance: The reason why DISTANCE has no value; None if it has one.
+        distance: The expression for DISTANCE.
         no_aggregate: The reason why aggregates are not allowed.
         no_moving_region: The text of the error for a moving region; empty in WHERE, where one is allowed.
         columns: The stream's columns and their types.
@@ -78,6 +79,7 @@ class Scope:
     joined: tuple[JoinedTable, ...] = ()
     outputs: Mapping[str, TypedExpression] = field(default_factory=dict)
     no_distance: str | None = NO_CENTRE
+    distance: Expr = DISTANCE
     no_aggregate: str = NO_AGGREGATE
     no_moving_region: str = "a moving region outside of WHERE"
     columns: Mapping[str, str] = field(init=False)
@@ -177,7 +179,7 @@ class Scope:
             return None
         if self.no_distance is not None:
             raise BindError(self.no_distance, node.span)
-        return TypedExpression(DISTANCE, "DOUBLE", node.span)
+        return TypedExpression(self.distance, "DOUBLE", node.span)
 
 
 def names_of(spec: StreamSpec | TableSpec, alias: str | None) -> frozenset[str]:

@@ -11,7 +11,7 @@ from stqsh.lang.binder.conditions import bind
 from stqsh.lang.binder.scope import JoinedTable, Scope, TypedExpression
 from stqsh.lang.errors import BindError
 from stqsh.lang.printer.expressions import expression as printed
-from stqsh.spec.expression import DISTANCE, ColumnExpr
+from stqsh.spec.expression import DISTANCE, ColumnExpr, ExtentDistanceExpr
 from stqsh.spec.query import OrderColumn
 
 Outputs = dict[str, TypedExpression]
@@ -63,7 +63,9 @@ def _one(item: SelectItem, scope: Scope) -> Outputs:
 
 
 def _name(expression: Expression, typed: TypedExpression) -> str:
-    if typed.expr == DISTANCE:
+    if typed.expr == DISTANCE or (
+        isinstance(expression, Column) and isinstance(typed.expr, ExtentDistanceExpr)
+    ):
         return "distance"
     if isinstance(expression, Column):
         dotted = f"{expression.qualifier}.{expression.name}"

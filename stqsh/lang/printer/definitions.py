@@ -29,6 +29,7 @@ def create_stream(node: statements.CreateStream) -> str:
             _columns(node.columns),
             _named("KEY", node.key),
             node.location and f"LOCATION ({', '.join(column_name(name.text) for name in node.location)})",
+            None if node.extent is None else f"LOCATION ({column_name(node.extent.text)})",
             _named("TIME", node.time),
             _named("TEXT", node.text_column),
             source(node.source),

@@ -135,7 +135,7 @@ _PRINTERS: dict[type[Expression], Callable[[Any], str]] = {
     IsNull: lambda node: f"{_at(node.operand, _JOINED)} IS {_not(node)}NULL",
     Contains: _contains,
     After: lambda node: f"{_at(node.operand, _JOINED)} AFTER {text(node.moment)}",
-    Inside: lambda node: f"{_column(node.column)} INSIDE {region(node.region)}",
+    Inside: lambda node: f"{_column(node.column)} {node.relation} {region(node.region)}",
     And: lambda node: " AND ".join(_at(part, _NOT) for part in node.parts),
     Or: lambda node: " OR ".join(_at(part, _AND) for part in node.parts),
     Not: lambda node: f"NOT {_at(node.operand, _NOT)}",

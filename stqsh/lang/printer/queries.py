@@ -119,9 +119,10 @@ def _relation(relation: statements.Relation) -> str:
 def _where(node: statements.Select) -> list[str | None]:
     where = f"WHERE {expression(node.where)}" if node.where else None
     inside = f"INSIDE {region(node.region)}" if node.region else None
+    intersects = f"INTERSECTS {region(node.intersects)}" if node.intersects else None
     # The parser would read a column right before INSIDE as `loc INSIDE …`.
-    swapped = node.region is not None and node.where is not None and _ends_in_column(node.where)
-    return [inside, where] if swapped else [where, inside]
+    swapped = (inside or intersects) is not None and node.where is not None and _ends_in_column(node.where)
+    return [inside, intersects, where] if swapped else [where, inside, intersects]
 
 
 def _ends_in_column(condition: Expression) -> bool:

@@ -23,6 +23,7 @@ RESERVED = frozenset(
             "HAVING",
             "IF",
             "INSIDE",
+            "INTERSECTS",
             "KNN",
             "LIMIT",
         ),

@@ -8,7 +8,7 @@ DEFINITIONS = (
     ReferenceEntry(
         "CREATE MOVING STREAM",
         """CREATE MOVING STREAM [IF NOT EXISTS] name [(column TYPE, …)]
-  [KEY column] [LOCATION (x, y)] [TIME column]
+  [KEY column] [LOCATION (x, y) | (shape)] [TIME column]
   FROM FILE 'glob' [FORMAT format [(option => value, …)]] | GENERATOR 'network' [(option => value, …)]
     | KAFKA 'host:port' TOPIC 'topic', … [FROM EARLIEST | LATEST | TIMESTAMP 'time'] [FORMAT format]
     | STDIN [FORMAT format] | SOCKET 'host:port' [FORMAT format] | DIRECTORY 'dir' [FORMAT format]
@@ -26,6 +26,7 @@ DEFINITIONS = (
         " SIGNIFICANT only the objects that queries need do, and each step counts which queries need them.",
         """Without a column list columns are taken from the files. How these are written, and which columns
 are key, place and time, is recognized and told, with what they hold: records, time, extent.
+LOCATION (shape) names a column of shapes, as WKT, WKB or GeoJSON: objects have an extent, HELP INTERSECTS.
 RETAIN SIGNIFICANT keeps only objects that some query needs: in its region, in the cache area
 around a region that moves or grows, or as its centre. REPORT EVERY and MAX SPEED set the width of that
 area. A new query is exact one REPORT EVERY later, and a snapshot sees only what is kept.""",
@@ -33,7 +34,7 @@ area. A new query is exact one REPORT EVERY later, and a snapshot sees only what
     ReferenceEntry(
         "CREATE EVENT STREAM",
         """CREATE EVENT STREAM [IF NOT EXISTS] name [(column TYPE, …)]
-  [KEY column] [LOCATION (x, y)] [TIME column] [TEXT column]
+  [KEY column] [LOCATION (x, y) | (shape)] [TIME column] [TEXT column]
   FROM FILE 'glob' [FORMAT format [(option => value, …)]]
   [KEEP duration [ARCHIVE TO 'folder'] | KEEP NONE]
   [TICK duration] [BOUNDS (x1, y1, x2, y2)] [GRID n] [PLANAR | GEODETIC] [ORDER BY TIME | ARRIVAL]""",

@@ -10,7 +10,7 @@ _CALLS = [(one.syntax, one.meaning) for one in FUNCTIONS.values()]
 _SELECT = """SELECT [DISTINCT] * | expression [AS name], … FROM stream [alias] [, table [alias]]
     | FROM 'file' [(option => value, …)] [alias]
   [WHERE condition]
-  [INSIDE region | NEAREST k TO place | KNN (k, x, y) | KNN ('M', k, key)]
+  [INSIDE region] [INTERSECTS region] [NEAREST k TO place | KNN (k, x, y) | KNN ('M', k, key)]
   [GROUP BY expression, …] [HAVING condition] [WINDOW duration]
   [ORDER BY expression [ASC|DESC] [NULLS FIRST|LAST], …] [LIMIT n] [FORMAT x]"""
 
@@ -97,6 +97,17 @@ INSIDE region | zones['member']""",
         "Rectangles cost four comparisons a record; circles and polygons cost more, but only near them.",
     ),
     ReferenceEntry(
+        "INTERSECTS",
+        """INTERSECTS (x1, y1, x2, y2) | RECT(x1, y1, x2, y2) | CIRCLE(x, y, radius) | POLYGON((x y, x y, …))
+INTERSECTS region | zones['member']""",
+        "Select the objects whose extent shares a point with a region; for points it is the same as INSIDE.",
+        "SELECT oid FROM taxis INTERSECTS CIRCLE(10.03, 50.015, 500 m)",
+        "Objects with an extent are compared with the box of each such region, and exactly only near it.",
+        """Objects have an extent if LOCATION names a column of shapes, or if those of a file are no points.
+INSIDE then selects the extents that lie within a region as a whole, and DISTANCE and NEAREST measure to the
+nearest point of an extent: 0 where it holds the place.""",
+    ),
+    ReferenceEntry(
         "NEAREST",
         "NEAREST k TO (x, y) | NEAREST k TO key | KNN (k, x, y) | KNN ('M', k, key)",
         "Select the k nearest objects that satisfy the condition; DISTANCE may be selected.",
@@ -110,7 +121,7 @@ INSIDE region | zones['member']""",
         """WHERE column = value | <> | < | <= | > | >= | BETWEEN a AND b | IN (…) | LIKE 'a%' | IS [NOT] NULL
   AND | OR | NOT | column CONTAINS [ANY] 'words' | ts AFTER '10 mins ago' | ts > NOW - 10 min
   + - * / % DIV || | CASE … END | CAST(x AS type) | ROUND(x, 2) and other FUNCTIONS
-  REGION(zones) | location INSIDE region""",
+  REGION(zones) | loc INSIDE region | loc INTERSECTS region""",
         "Select what satisfies a condition on the columns of the stream and of joined tables.",
         "SELECT id, body FROM posts WHERE body CONTAINS ANY 'taxi cab' AND HOUR(ts) = 18",
         "Conditions are evaluated after regions. CONTAINS on a TEXT column, joined by AND, comes first: a"
@@ -125,7 +136,7 @@ INSIDE region | zones['member']""",
         """A value that does not exist is NULL, such as the square root of a negative number, a whole number
 beyond 64 bits, or a text that is cut at a negative length; no function stops a stream.
 Times are in UTC. EXTRACT(YEAR FROM ts) and DATE_PART('year', ts) are YEAR(ts), and so for each part.
-In conditions joined by AND, ST_DWITHIN with constants and ST_WITHIN are regions, as INSIDE is.
+In conditions joined by AND, ST_DWITHIN with constants, ST_WITHIN and ST_INTERSECTS are regions, as INSIDE is.
 COUNT, SUM, AVG, MIN, MAX and TOPK are aggregates: HELP GROUP BY. REGION(zones) is the region of a set.
 CREATE FUNCTION makes one of a Python file, session.register_function of a Python function.""",
     ),

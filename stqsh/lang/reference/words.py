@@ -76,7 +76,7 @@ KEY|KEY oid|the column that identifies an object; of a file for REGISTER QUERIES
 LEAVE|CREATE ALERT a ON near LEAVE DO NOTIFY|only rows that leave the answer
 LIKE|name LIKE 'ta_i%', SHOW QUERIES LIKE 'near%'|% is any text, _ one character
 LIMIT|ORDER BY speed DESC LIMIT 5|at most this many rows: the first of the order, else of the keys
-LOCATION|LOCATION (lon, lat)|the columns with the place, x before y: longitude before latitude
+LOCATION|LOCATION (lon, lat), LOCATION (shape)|the columns with the place, longitude first, or one of shapes
 MAX SPEED|MAX SPEED 60 km/h|the speed that no object exceeds, which bounds how far the engine looks
 NAME|CREATE REGIONS zones FROM FILE 'z.geojson' NAME id|the property with the names of the regions
 NOT|NOT status = 'free'|whether a condition does not hold

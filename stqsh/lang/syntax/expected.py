@@ -47,7 +47,8 @@ _BY_TERMINAL = {
     "TIMES": "pace",
 }
 _AFTER_FROM = frozenset({
-    "FORMAT", "GROUP", "HAVING", "INSIDE", "KNN", "LIMIT", "NEAREST", "ORDER", "SYNC", "WHERE", "WINDOW",
+    "FORMAT", "GROUP", "HAVING", "INSIDE", "INTERSECTS", "KNN", "LIMIT", "NEAREST", "ORDER", "SYNC", "WHERE",
+    "WINDOW",
 })  # fmt: skip
 """The clauses that may follow FROM."""
 _PARAMETER = "PARAMETER"

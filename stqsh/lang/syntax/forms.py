@@ -150,7 +150,7 @@ def _free(select: Select, numbers: list[Span]) -> list[bool]:
 def _places(select: Select) -> list[Region | Nearest]:
     """Return what the places of a SELECT's members are measured by."""
     where = select.where.parts if isinstance(select.where, And) else (select.where,)
-    places: list[Region | Nearest | None] = [select.region, select.nearest]
+    places: list[Region | Nearest | None] = [select.region, select.intersects, select.nearest]
     places += [part.region for part in where if isinstance(part, Inside)]
     return [place for place in places if place is not None]
 

@@ -10,8 +10,6 @@ import re
 import shlex
 from pathlib import Path
 
-import msgspec
-
 from stqsh.errors import StqshError
 from stqsh.fs import atomic_write
 from stqsh.shell.user_files import state_folder
@@ -22,6 +20,8 @@ _VALUE = re.compile(r"\$(\d)")
 
 def named_queries() -> dict[str, str]:
     """Return the statements by name. Raises `StqshError` if the file cannot be read."""
+    import msgspec  # slow: not before the prompt
+
     path = _path()
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
@@ -79,6 +79,8 @@ def _found(name: str, known: dict[str, str]) -> str:
 
 
 def _write(known: dict[str, str]) -> None:
+    import msgspec  # slow: not before the prompt
+
     text = msgspec.json.format(msgspec.json.encode(dict(sorted(known.items()))), indent=2)
     atomic_write(_path(), text, private=True)
 

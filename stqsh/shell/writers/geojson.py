@@ -3,7 +3,8 @@
 The geometry is the record's location in the stream's coordinates, `null` if there is none; for a group of
 GROUP BY REGION(zones) it is the region. The properties are those of JSON lines, but the select list is beside
 the others instead of in a `row`, because maps and tables only show flat properties; a column with the name of
-another property is called `row.NAME`. For a snapshot, the location is known if both its columns are selected.
+another property is called `row.NAME`. For a snapshot, the location is known if both its columns are selected,
+or the column of extents.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ class GeoJsonWriter:
         """Write a Feature for each row."""
         count = answer.table.num_rows
         points = [NULL] * count
-        if answer.location is not None:
+        if answer.extent is not None:
+            points = _extents(answer.table.column(answer.names.index(answer.extent)))
+        elif answer.location is not None:
             # By position, because a select list may name a column twice.
             x, y = (answer.table.column(answer.names.index(name)) for name in answer.location)
             points = _points(x, y)
@@ -106,6 +109,8 @@ def _group_shapes(group: UpdateGroup) -> list[bytes]:
     """Return the geometries of updates."""
     table, stream = group.updates.table, group.updates.stream.spec
     axes = [f"c.{stream.x}", f"c.{stream.y}"]
+    if stream.extent is not None and f"c.{stream.extent}" in table.column_names:
+        return _extents(table.column(f"c.{stream.extent}"))
     if set(axes) <= set(table.column_names):
         return _points(*(table.column(axis) for axis in axes))
     region, lookups = region_group(group.query.spec), group.updates.lookups
@@ -147,3 +152,11 @@ def _points(x: Column, y: Column) -> list[bytes]:
         NULL if NULL in pair else point % pair
         for pair in zip(json_fragments(x), json_fragments(y), strict=True)
     ]
+
+
+def _extents(texts: Column) -> list[bytes]:
+    """Return the geometries of a column of WKT."""
+    import shapely  # takes a while to load
+
+    shapes = shapely.to_geojson(shapely.from_wkt(whole(texts).to_pylist()))
+    return [NULL if shape is None else shape.encode() for shape in shapes]

@@ -209,7 +209,9 @@ def _geojson_columns(path: Path, options: Options) -> Columns:
     features = [row.feature for row in rows[:PROBED_OBJECTS] if row.feature is not None]
     identities = [feature.identity for feature in features]
     kinds = kinds_of_objects([*identities, *(feature.properties for feature in features)])
-    return kinds | {"lon": "DOUBLE", "lat": "DOUBLE"}
+    shapes = {feature.geometry_type for feature in features} - {None}
+    has_places = not shapes or "Point" in shapes
+    return kinds | ({"lon": "DOUBLE", "lat": "DOUBLE"} if has_places else {})
 
 
 def _parquet_columns(path: Path, options: Options) -> Columns:

@@ -22,6 +22,8 @@ from stqsh.sources.formats.row_blocks import BOM, PLAIN, open_bytes, read_text_b
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
 from stqsh.spec.stream import Options
 
+_GEOMETRY = "geometry"
+"""The column with a feature's geometry as JSON, if it is asked for and no property has that name."""
 _COLLECTION = "FeatureCollection"
 _CRS = re.compile(rb'"crs"\s*:\s*\{[^{}]*"properties"\s*:\s*\{\s*"name"\s*:\s*"([^"]+)"')
 
@@ -160,7 +162,8 @@ def flatten(row: FeatureRow, layout: RecordSchema) -> JsonObject | str:
     point = _point(feature)
     if not layout.located:
         place = {} if point is None else {"lon": point[0], "lat": point[1]}
-        return {**feature.identity, **place, **feature.properties}
+        shape = {_GEOMETRY: feature.geometry} if _GEOMETRY in layout.names else {}
+        return {**feature.identity, **place, **shape, **feature.properties}
     if point is None:
         return "geometry: no Point"
     return {**feature.members, layout.x: point[0], layout.y: point[1]}

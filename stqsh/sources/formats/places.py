@@ -1,7 +1,8 @@
 """Compute the location columns: from a geometry column, and from other reference systems.
 
 A file has its location in two numeric columns, or in one column of points as WKT or WKB. Its reference system
-is given by the option `crs`, or else by the file, or else is longitude and latitude in degrees.
+is given by the option `crs`, or else by the file, or else is longitude and latitude in degrees. Extents only
+change their reference system here.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from numpy.typing import NDArray
 
 from stqsh.errors import SourceError
 from stqsh.sources.formats.casting import cast_column
-from stqsh.sources.formats.pyarrow_typing import Array, pc
+from stqsh.sources.formats.geometries import are_geometries, geometries_of
+from stqsh.sources.formats.pyarrow_typing import Array
 from stqsh.sources.formats.record_parser import QUOTE_LIMIT, RowBlock, python_values
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.formats.reference_systems import NONE, Floats, Projection, projection
@@ -37,11 +39,6 @@ USUAL_GEOMETRIES = (
 )  # fmt: skip
 """Usual names of geometry columns."""
 _POINT, _MULTIPOINT = 0, 4
-_SRID = r"^\s*SRID=\d+;"
-_WKB_BEGINS = (b"\x00", b"\x01")
-_HEX_WKB = r"^\s*0[01][0-9A-Fa-f]{8}"
-_JSON = r"^\s*\{.*coordinates"
-_WKT = r"^\s*(SRID=\d+;)?\s*(?i:MULTI)?(?i:POINT|LINESTRING|POLYGON|GEOMETRYCOLLECTION)\b"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +96,9 @@ def read_with_places(
     Raises:
         SourceError: a declared column is missing. OptionError: there is no such reference system.
     """
+    if layout.extent:
+        yield from _projected_extents(read, layout, options, own)
+        return
     axes = (layout.x, layout.y) if layout.located else layout.places or options.axes
     if not set(axes) <= set(layout.names):
         yield from read(layout)
@@ -129,6 +129,25 @@ def read_with_places(
         yield _placed(block, layout, axes, project)
 
 
+def _projected_extents(
+    read: ReadBlocks, layout: RecordSchema, options: PlaceOptions, own: OwnPlaces
+) -> Iterator[RowBlock]:
+    """Yield the blocks of a file with its extents in degrees; what is no geometry stays as it is."""
+    project = projection(options.crs or own.crs()) if layout.geodetic else None
+    if project is None:
+        yield from read(layout)
+        return
+    place = layout.position(layout.extent)
+    for block in read(layout):
+        column = block.columns[place]
+        shapes = geometries_of(column)
+        degrees = shapely.transform(shapes, project, interleaved=False)
+        known = ~shapely.is_missing(shapes)
+        texts = column.cast(pa.binary()).to_numpy(zero_copy_only=False)
+        projected = pa.array(np.where(known, shapely.to_wkb(degrees), texts), pa.binary())
+        yield replace(block, columns=[*block.columns[:place], projected, *block.columns[place + 1 :]])
+
+
 def find_geometry(read: ReadBlocks, names: Sequence[str]) -> str | None:
     """Return the first of some columns that contains geometries; None if there is none."""
     for name in names:
@@ -139,49 +158,6 @@ def find_geometry(read: ReadBlocks, names: Sequence[str]) -> str | None:
         if block is not None and are_geometries(block.columns[0]):
             return name
     return None
-
-
-def are_geometries(column: Array) -> bool:
-    """Return whether the first value of a column is a geometry."""
-    known = column.drop_null()
-    if pa.types.is_struct(column.type):
-        return {field.name for field in column.type} >= {"x", "y"}
-    if not len(known) or not _is_text(column.type):
-        return False
-    first = known[0].as_py()
-    if isinstance(first, bytes) and first.startswith(_WKB_BEGINS):
-        return shapely.from_wkb(first, on_invalid="ignore") is not None
-    text = pa.array([first.decode(errors="replace") if isinstance(first, bytes) else first])
-    return bool(pc.match_substring_regex(text, f"{_WKT}|{_HEX_WKB}|{_JSON}")[0].as_py())
-
-
-def geometries_of(column: Array) -> NDArray[Any]:
-    """Return the geometries of a column, objects (n,); None for null and for other values."""
-    if pa.types.is_struct(column.type):
-        x, y = (pc.struct_field(column, axis).to_numpy(zero_copy_only=False) for axis in ("x", "y"))
-        points: NDArray[Any] = np.asarray(shapely.points(x, y), object)
-        points[column.is_null().to_numpy(zero_copy_only=False)] = None
-        return points
-    first = next(iter(column.drop_null()[:1].to_pylist()), b"")
-    if isinstance(first, bytes) and first.startswith(_WKB_BEGINS):
-        found: NDArray[Any] = shapely.from_wkb(column.to_numpy(zero_copy_only=False), on_invalid="ignore")
-        return found
-    text = column.cast(pa.binary()).cast(pa.string()) if not pa.types.is_string(column.type) else column
-    text = pc.replace_substring_regex(text, _SRID, "")
-    text = pc.utf8_trim_whitespace(text)
-    out: NDArray[Any] = np.full(len(text), None, object)
-    left = column.is_valid()
-    for form, parse in ((_HEX_WKB, shapely.from_wkb), (_JSON, shapely.from_geojson), (".", shapely.from_wkt)):
-        chosen = pc.and_(left, pc.fill_null(pc.match_substring_regex(text, form), False))
-        rows = np.flatnonzero(chosen.to_numpy(zero_copy_only=False))
-        out[rows] = parse(text.take(pa.array(rows)).to_numpy(zero_copy_only=False), on_invalid="ignore")
-        left = pc.and_not(left, chosen)
-    return out
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_binary, pa.types.is_string, pa.types.is_large_binary, pa.types.is_large_string)
-    return any(test(kind) for test in tests)
 
 
 def _placed(

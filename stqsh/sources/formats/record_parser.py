@@ -188,11 +188,23 @@ def _typed(raw: dict[str, Array], layout: RecordSchema) -> tuple[list[Array], li
             values, failed = _compute_column(derived[name], types[name], found, layout)
             if failed:
                 checks.append(_failures(name, failed, len(values)))
+        if name == layout.extent:
+            found[name], check = _extents(name, values, layout)
+            checks.append(check)
+            continue
         cast = cast_numbers(values, types[name], layout.times)
         found[name] = cast.values if name in (layout.x, layout.y) else without_infinite(cast.values)
         if cast.bad is not None:
             checks.append(_type_check(name, types[name], values, cast.bad, layout))
     return [found[name] for name in layout.names], checks
+
+
+def _extents(name: str, values: Array, layout: RecordSchema) -> tuple[Array, RowCheck]:
+    """Return the extents of records as WKT, and the check of their values."""
+    from stqsh.sources.formats.geometries import extent_texts  # shapely: only when needed
+
+    extents = extent_texts(values, geodetic=layout.geodetic)
+    return extents.texts, RowCheck(extents.bad, lambda row: f"{name}: {extents.reason(row)}")
 
 
 def _compute_column(

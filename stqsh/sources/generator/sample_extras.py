@@ -43,6 +43,17 @@ _DRIVERS = (
     "Kofi",
     "Luis",
 )
+_AT = "{:%Y-%m-%dT%H:%M:%SZ}"
+_MARKET = "10.0262 50.0142, 10.0276 50.0142, 10.0276 50.0151, 10.0262 50.0151, 10.0262 50.0142"
+_FAIR = "10.03 50.0175, 10.032 50.0175, 10.031 50.0185, 10.03 50.0175"
+_CLOSURES = (
+    (0, f'market,"POLYGON (({_MARKET}))",{_AT}'),
+    (0, f'bridge,"LINESTRING (10.014 50.012, 10.0185 50.0135)",{_AT}'),
+    (20, f'tram works,"LINESTRING (10.0285 50.0152, 10.031 50.0165, 10.0345 50.0168)",{_AT}'),
+    (40, f'fair,"POLYGON (({_FAIR}))",{_AT}'),
+    (55, f"market,,{_AT}"),
+)
+"""Closures as lines of CSV, each with the second at which it is reported."""
 
 
 def post_lines(start: datetime, town: Sequence[float], station: Sequence[float]) -> list[str]:
@@ -86,6 +97,11 @@ def driver_lines() -> list[str]:
         for number, name in enumerate(_DRIVERS)
     ]
     return ["name,languages,years", *rows]
+
+
+def closure_lines(start: datetime) -> list[str]:
+    """Return closed streets and squares as CSV with WKT, ordered by time; the market is open in the end."""
+    return ["id,shape,ts", *(closure.format(start + timedelta(seconds=late)) for late, closure in _CLOSURES)]
 
 
 def zones_text(town: Sequence[float]) -> str:

@@ -15,7 +15,13 @@ from typing import NamedTuple
 
 from stqsh.sources.generator.network import COLUMNS, NetworkGenerator
 from stqsh.sources.generator.sample_chat import chat_lines, quarters_text
-from stqsh.sources.generator.sample_extras import driver_lines, favourite_lines, post_lines, zones_text
+from stqsh.sources.generator.sample_extras import (
+    closure_lines,
+    driver_lines,
+    favourite_lines,
+    post_lines,
+    zones_text,
+)
 from stqsh.spec.stream import ColumnSpec, GeneratorSourceSpec, Options, StreamSpec
 
 HEADER = "oid,lon,lat,ts,status,speed"
@@ -65,6 +71,7 @@ def write_sample(directory: Path) -> None:
     _write(directory / "favourites.csv", favourite_lines(list(taxis)))
     _write(directory / "drivers.csv", driver_lines())
     _write(directory / "stands.csv", _STANDS)
+    _write(directory / "closures.csv", closure_lines(datetime.fromisoformat(_START)))
     _write(directory / "chat.jsonl", chat_lines(datetime.fromisoformat(_START), town))
     (directory / "zones.geojson").write_bytes(zones_text(town).encode())
     (directory / "quarters.geojson").write_bytes(quarters_text(town).encode())

@@ -180,12 +180,15 @@ def sampled(strategy: st.SearchStrategy[Any], count: int, seed: int) -> list[Any
 def drawn_until(strategy: st.SearchStrategy[Any], enough: Callable[[list[Any]], bool]) -> list[Any]:
     """Twenty examples, and twenty more while they are not enough, at most twenty times.
 
+    `enough` gets the newest twenty, and remembers what it has seen in those before.
+
     Hypothesis takes numbers for its examples from the code that is loaded, so that a change of the code, or
     another order of the tests, brings other examples. How many of twenty show something is thus no constant.
     """
     out: list[Any] = []
     for seed in range(20):
-        out += sampled(strategy, 20, seed)
-        if enough(out):
+        newest = sampled(strategy, 20, seed)
+        out += newest
+        if enough(newest):
             break
     return out

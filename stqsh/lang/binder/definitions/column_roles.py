@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from stqsh.errors import StqshError
 from stqsh.lang.ast.expressions import Name
 from stqsh.lang.ast.statements import ColumnDefinition, CreateStream, FileSource
 from stqsh.lang.errors import BindError, near, or_list
-from stqsh.lang.types import KEY_TYPES, NUMBERS
+from stqsh.lang.types import KEY_TYPES, NUMBERS, a_type
 from stqsh.spec.stream import MOST_COLUMNS
 
 Columns = Sequence[Sequence[str]]
@@ -105,6 +106,41 @@ def listed_columns(
             hint="list those that are needed after its name",
         )
     return listed
+
+
+def with_corner(
+    stream: CreateStream, extent: Name, columns: list[tuple[str, str]]
+) -> tuple[CreateStream, list[tuple[str, str]]]:
+    """Return a statement and its columns with a location: the first corner of each object's extent.
+
+    Two columns for it follow the column of extents.
+
+    Raises:
+        BindError: there is no such column, or it is no text, or the statement has another LOCATION.
+    """
+    if stream.location is not None:
+        raise BindError("LOCATION is given twice", stream.location[0].span)
+    name = _existing(extent, columns)
+    at, kind = next((at, kind) for at, (column, kind) in enumerate(columns, start=1) if column == name)
+    if kind != "STRING":
+        hint = "LOCATION (x, y) takes two columns of numbers"
+        raise BindError(
+            f"{name} is {a_type(kind)}, and has no extents", extent.span, expected=("STRING",), hint=hint
+        )
+    taken = {column.lower() for column, _ in columns}
+    pairs = (
+        (("x", "y"), ("corner_x", "corner_y"))
+        if stream.geometry == "PLANAR"
+        else (("lon", "lat"), ("corner_lon", "corner_lat"))
+    )
+    axes = next((pair for pair in pairs if not taken & set(pair)), None)
+    if axes is None:
+        raise BindError(
+            f"the columns {' and '.join(pairs[-1])} hold the first corner; rename yours", extent.span
+        )
+    corner = [(axis, "DOUBLE") for axis in axes]
+    x, y = (Name(axis, span=extent.span) for axis in axes)
+    return replace(stream, location=(x, y)), [*columns[:at], *corner, *columns[at:]]
 
 
 def guess_roles(columns: Columns) -> dict[str, str | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from stqsh.lang.ast.expressions import Expression
+from stqsh.lang.ast.source import Span
 from stqsh.lang.ast.statements import ColumnDefinition, CreateStream
 from stqsh.lang.binder.conditions import bind
 from stqsh.lang.binder.operators import described
@@ -13,7 +14,16 @@ from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import FITTING, a_type
-from stqsh.spec.expression import ColumnExpr, Expr, NowExpr, areas_of, find_nodes, has_node, reads_location
+from stqsh.spec.expression import (
+    ColumnExpr,
+    Expr,
+    FunctionExpr,
+    NowExpr,
+    areas_of,
+    find_nodes,
+    has_node,
+    reads_location,
+)
 from stqsh.spec.stream import DerivedColumn, StreamSpec
 
 
@@ -39,11 +49,25 @@ def derived_columns(
         no_moving_region="a moving region in a derived column",
     )
     bound = {column.name: _bound(column, _value(column), scope) for column in stream.derived}
+    spans = {column.name: _value(column).span for column in stream.derived}
+    if stream.extent is not None:
+        corner = _corner(spec.x, spec.y, stream.extent.text)
+        bound = {column.name: column for column in corner} | bound
+        spans |= dict.fromkeys((spec.x, spec.y), stream.extent.span)
     reads = {name: _reads(column.value, spec) & bound.keys() for name, column in bound.items()}
     order: list[str] = []
-    for column in stream.derived:
-        _visit(column, column.name, reads, (), order)
+    for name in bound:
+        _visit(spans[name], name, reads, (), order)
     return tuple(bound[name] for name in order)
+
+
+def _corner(x: str, y: str, extent: str) -> tuple[DerivedColumn, DerivedColumn]:
+    """Return the columns of the first corner of extents."""
+    column = ColumnExpr(extent)
+    return (
+        DerivedColumn(x, FunctionExpr("EXTENT_X", column), "ST_X(loc)"),
+        DerivedColumn(y, FunctionExpr("EXTENT_Y", column), "ST_Y(loc)"),
+    )
 
 
 def _value(column: ColumnDefinition) -> Expression:
@@ -80,13 +104,12 @@ def _reads(expr: Expr, spec: StreamSpec) -> set[str]:
 
 
 def _visit(
-    asked: ColumnDefinition, name: str, reads: dict[str, set[str]], path: tuple[str, ...], order: list[str]
+    asked: Span, name: str, reads: dict[str, set[str]], path: tuple[str, ...], order: list[str]
 ) -> None:
-    """Append a column to `order` after those that it reads; `path` leads from the column `asked` to it."""
+    """Append a column to `order` after those that it reads; `path` leads to it from the column at `asked`."""
     if name in path:
-        assert asked.value is not None, "the column is derived"
         circle = " -> ".join((*path[path.index(name) :], name))
-        raise BindError(f"{name} is computed from itself: {circle}", asked.value.span)
+        raise BindError(f"{name} is computed from itself: {circle}", asked)
     if name in order:
         return
     for other in sorted(reads[name]):

@@ -6,7 +6,13 @@ from msgspec.structs import replace
 
 from stqsh.lang.ast.expressions import Literal, Quantity
 from stqsh.lang.ast.statements import CreateStream, DataSource, FileSource, GeneratorSource, Options
-from stqsh.lang.binder.definitions.column_roles import ColumnRoles, Columns, find_roles, listed_columns
+from stqsh.lang.binder.definitions.column_roles import (
+    ColumnRoles,
+    Columns,
+    find_roles,
+    listed_columns,
+    with_corner,
+)
 from stqsh.lang.binder.definitions.derived_columns import derived_columns
 from stqsh.lang.binder.definitions.live_sources import LIVE_SOURCES, check_live, live_spec
 from stqsh.lang.binder.literals import duration_us
@@ -52,6 +58,8 @@ def create_stream(
     _check_kind(stream)
     columns = listed_columns(stream.name, stream.columns, inferred)
     _check_names(stream, columns)
+    if stream.extent is not None:
+        stream, columns = with_corner(stream, stream.extent, columns)
     roles = find_roles(stream, columns, numbers_rows=numbers_rows)
     if roles.numbers_rows:
         columns = [(roles.key, "BIGINT"), *columns]
@@ -80,6 +88,7 @@ def _spec(stream: CreateStream, columns: list[tuple[str, str]], roles: ColumnRol
         x=roles.x,
         y=roles.y,
         time=roles.time,
+        extent=None if stream.extent is None else stream.extent.text,
         text=_text_column(stream, dict(columns)),
         planar=stream.geometry == "PLANAR",
         tick_us=_tick_us(stream),
@@ -174,8 +183,10 @@ def _check_types(stream: CreateStream, types: dict[str, str], roles: ColumnRoles
 def _notes(stream: CreateStream, columns: list[tuple[str, str]], roles: ColumnRoles) -> tuple[str, ...]:
     notes = []
     if not stream.listed:
-        found = columns[1:] if roles.numbers_rows else columns
-        found = found[: len(found) - len(stream.derived)]
+        made = {column.name for column in stream.derived}
+        made |= {roles.x, roles.y} if stream.extent is not None else set()
+        made |= {roles.key} if roles.numbers_rows else set()
+        found = [column for column in columns if column[0] not in made]
         notes.append("columns found: " + ", ".join(f"{name} {kind}" for name, kind in found))
     guessed = [role for role in roles.guessed if not (role == "key" and roles.numbers_rows)]
     if guessed:

@@ -47,6 +47,7 @@ _FORMS = {
     "KNN": ("KNN (", "(k, x, y) or ('M', k, key)"),
     "NEAREST": ("NEAREST", "k TO (x, y) or k TO key"),
     "INSIDE": ("INSIDE", "a region: (x1, y1, x2, y2), CIRCLE(…), RECT(…) AROUND key, a name"),
+    "INTERSECTS": ("INTERSECTS", "a region with which an object's extent shares a point"),
 }
 _FUNCTIONS = {
     "AVG": "AVG(x): the mean",

@@ -140,7 +140,10 @@ def followed_in(cursor: CursorContext) -> str:
 
 
 _CLAUSES = frozenset(
-    ("WHERE", "INSIDE", "KNN", "NEAREST", "GROUP", "HAVING", "ORDER", "LIMIT", "WINDOW", "SYNC", "FORMAT")
+    {
+        *("WHERE", "INSIDE", "INTERSECTS", "KNN", "NEAREST", "GROUP", "HAVING", "ORDER", "LIMIT", "WINDOW"),
+        *("SYNC", "FORMAT"),
+    }
 )
 """The words that end a FROM."""
 

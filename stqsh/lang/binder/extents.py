@@ -1,0 +1,92 @@
+"""Bind regions and distances over streams whose objects have an extent: LOCATION (shape).
+
+An extent is INSIDE a region that holds all of it, and INTERSECTS a region with which it shares a point. Both
+are conditions on the column of extents, so that every kind of query evaluates them like any other condition.
+An index still finds the candidates of INSIDE: a region that holds an extent also holds its first corner, and
+that is the object's location.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from stqsh.lang.ast.expressions import Inside
+from stqsh.lang.ast.source import Span
+from stqsh.lang.binder.parameters import Hole
+from stqsh.lang.binder.regions import over_meridian, polygon_text
+from stqsh.lang.catalogue import CatalogueView
+from stqsh.lang.errors import NotSupportedError
+from stqsh.spec.expression import ColumnExpr, Expr, ExtentDistanceExpr, ExtentTestExpr, LiteralExpr
+from stqsh.spec.region import (
+    CircleSpec,
+    NamedRegionSpec,
+    NearestSpec,
+    PolygonSpec,
+    RectangleSpec,
+    Region,
+)
+from stqsh.spec.stream import StreamSpec
+
+_OF_EXTENTS = "over objects with an extent"
+
+
+def extent_test(node: Inside, region: Region, stream: StreamSpec, catalogue: CatalogueView) -> Expr:
+    """Return the condition that extents have the relation of a node to its bound region.
+
+    Raises:
+        NotSupportedError: the region moves, or is named by a parameter.
+    """
+    extent, planar = _extent(stream), stream.planar
+    relation: Literal["inside", "intersects"] = "inside" if node.relation == "INSIDE" else "intersects"
+    parts = over_meridian(region, stream, catalogue)
+    if parts is not None:
+        area = region.area if isinstance(region, NamedRegionSpec) else None
+        return ExtentTestExpr(extent, relation, "polygon", polygon=polygon_text(parts.regions), area=area)
+    match region:
+        case RectangleSpec():
+            return ExtentTestExpr(extent, relation, "rect", _numbers(region.box), planar=planar)
+        case CircleSpec(x, y, radius, area):
+            operands = _numbers((x, y, radius))
+            return ExtentTestExpr(extent, relation, "circle", operands, planar=planar, area=area)
+        case PolygonSpec():
+            return ExtentTestExpr(extent, relation, "polygon", polygon=polygon_text((region,)), planar=planar)
+        case NamedRegionSpec() if not isinstance(region.member, Hole):
+            area_spec = catalogue.area(region.name)
+            assert area_spec is not None, "the region is bound"
+            polygon = polygon_text(catalogue.polygons(area_spec, region.member))
+            return ExtentTestExpr(
+                extent, relation, "polygon", polygon=polygon, planar=planar, area=region.area
+            )
+        case NamedRegionSpec():
+            raise NotSupportedError(f"a region named by a parameter {_OF_EXTENTS}", node.region.span)
+    raise NotSupportedError(f"a region that moves {_OF_EXTENTS}", node.region.span)
+
+
+def nearest_distance(nearest: NearestSpec, stream: StreamSpec, span: Span) -> Expr:
+    """Return the distance by which extents are near to the place of a NEAREST.
+
+    Raises:
+        NotSupportedError: the place is that of an object, or the number is a parameter.
+    """
+    if nearest.place is None:
+        raise NotSupportedError(f"NEAREST to an object {_OF_EXTENTS}", span)
+    if isinstance(nearest.k, Hole):
+        raise NotSupportedError(f"NEAREST with a parameter as the number {_OF_EXTENTS}", span)
+    return distance_from(nearest.place, stream)
+
+
+def distance_from(place: tuple[float, float], stream: StreamSpec) -> Expr:
+    """Return the distance of extents from a place."""
+    x, y = _numbers(place)
+    return ExtentDistanceExpr(_extent(stream), x, y, stream.planar)
+
+
+def _extent(stream: StreamSpec) -> ColumnExpr:
+    assert stream.extent is not None, "the stream's objects have an extent"
+    return ColumnExpr(stream.extent)
+
+
+def _numbers(values: Iterable[float]) -> tuple[LiteralExpr, ...]:
+    """Return numbers, or the holes of parameters, as constants."""
+    return tuple(LiteralExpr(value, "DOUBLE") for value in values)

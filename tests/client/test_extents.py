@@ -1,0 +1,235 @@
+"""Streams of objects with an extent: their files, what is shown of them, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import shapely
+from support import geo_files
+from support.local import local_session
+from support.running import rows, run_script
+from support.streams import prepared
+
+from stqsh.client.api import Session
+from stqsh.client.results import Message
+from stqsh.lang.errors import BindError, LangError, NotSupportedError
+
+BOXES = {f"b{i}": shapely.box(10 + i / 100, 50, 10.008 + i / 100, 50.008) for i in range(4)}
+ROWS = [{"id": name, "ts": f"2024-01-01T00:00:0{i}Z"} for i, name in enumerate(BOXES)]
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    with local_session(tmp_path / "session") as session:
+        yield session
+
+
+def write_boxes(path: Path) -> None:
+    """Write the boxes in the format of a file's name; layers are in metres."""
+    shapes = [*BOXES.values()]
+    match path.suffix:
+        case ".geojson":
+            pairs = zip(ROWS, shapes, strict=True)
+            features = [
+                {"type": "Feature", "properties": row, "geometry": json.loads(shapely.to_geojson(shape))}
+                for row, shape in pairs
+            ]
+            path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+        case ".csv":
+            lines = [
+                f'{row["id"]},{row["ts"]},"{shape.wkt}"' for row, shape in zip(ROWS, shapes, strict=True)
+            ]
+            path.write_text("\n".join(["id,ts,geometry", *lines, ""]))
+        case _:
+            pyproj = pytest.importorskip("pyproj")
+            change = pyproj.Transformer.from_crs("EPSG:4326", geo_files.UTM, always_xy=True).transform
+            moved = [shapely.transform(shape, change, interleaved=False) for shape in shapes]
+            geo_files.layer(path, "GPKG", ROWS, moved, geo_files.UTM)
+
+
+@pytest.mark.parametrize("file", ["a.geojson", "a.csv", "a.gpkg"])
+def test_a_file_of_polygons_is_a_stream_of_extents(session: Session, tmp_path: Path, file: str) -> None:
+    write_boxes(tmp_path / file)
+    [message, *_] = session.execute(f"CREATE MOVING STREAM boxes FROM FILE '{tmp_path / file}'; RUN;")
+    assert isinstance(message, Message)
+    assert "LOCATION (geometry): the objects have an extent, as they are no points" in message.text
+    found = rows(session, "SELECT id, geometry shape, lon, lat FROM boxes;")
+    for row, (name, box) in zip(found, BOXES.items(), strict=True):
+        shape = shapely.from_wkt(row["shape"])
+        assert row["id"] == name
+        assert shape.equals_exact(box, 1e-6) or shape.symmetric_difference(box).area < 1e-9
+        assert shape.touches(shapely.Point(row["lon"], row["lat"]))
+    assert rows(session, "SELECT id FROM boxes INSIDE (10.005, 49, 10.025, 51);") == [{"id": "b1"}]
+    touching = rows(session, "SELECT id FROM boxes INTERSECTS (10.005, 49, 10.025, 51);")
+    assert [row["id"] for row in touching] == ["b0", "b1", "b2"]
+
+
+def test_points_stay_points_unless_the_location_is_one_column(session: Session, tmp_path: Path) -> None:
+    geo_files.write_json(tmp_path / "a.geojson", features=True)
+    create = f"CREATE MOVING STREAM {{}} {{}} FROM FILE '{tmp_path}/a.geojson';"
+    list(
+        session.execute(create.format("plain", "") + create.format("shaped", "LOCATION (geometry)") + "RUN;")
+    )
+    plain, shaped = (rows(session, f"SELECT * FROM {name};") for name in ("plain", "shaped"))
+    assert [{name: row[name] for name in plain[0]} for row in shaped] == plain
+    assert shaped[0]["geometry"] == f"POINT ({shaped[0]['lon']!r} {shaped[0]['lat']:g})"
+    for asked in ("INSIDE CIRCLE(10.017, 50.034, 300)", "INTERSECTS CIRCLE(10.017, 50.034, 300)"):
+        select = f"SELECT oid, DISTANCE FROM {{}} {asked};"
+        assert rows(session, select.format("plain")) == rows(session, select.format("shaped"))
+    select = "SELECT oid, DISTANCE FROM {} NEAREST 2 TO (10.017, 50.034);"
+    assert rows(session, select.format("plain")) == rows(session, select.format("shaped"))
+
+
+CREATE = """CREATE MOVING STREAM shapes (id STRING, shape STRING, ts TIMESTAMP)
+  KEY id LOCATION (shape) TIME ts FROM FILE '{}/a.csv';"""
+
+
+def created(session: Session, folder: Path, *lines: str) -> None:
+    """Create a stream of shapes from lines of CSV."""
+    (folder / "a.csv").write_text("\n".join(["id,shape,ts", *lines, ""]))
+    list(session.execute(CREATE.format(folder)))
+
+
+def test_what_is_no_extent_is_set_aside_and_an_empty_one_leaves(session: Session, tmp_path: Path) -> None:
+    lines = [
+        'bow,"POLYGON ((0 0, 2 2, 2 0, 0 2, 0 0))",1',
+        "high,POINT Z (1 2 3),1",
+        "none,,1",
+        "empty,POLYGON EMPTY,1",
+        "words,somewhere,1",
+        'far,"LINESTRING (179 0, 181 0)",1',
+        "gone,POINT (1 1),1",
+        "gone,,2",
+    ]
+    created(session, tmp_path, *lines)
+    [registered] = [found.spec for found in session.streams() if found.name == "shapes"]
+    found = prepared(registered, tmp_path / "store")
+    assert [reason for _, _, reason, _ in found.dead] == [
+        "shape: 'somewhere' is not a geometry",
+        "shape: the geometry reaches beyond 180 or 90 degrees",
+    ]
+    list(session.execute("RUN;"))
+    bow, high = rows(session, "SELECT id, shape FROM shapes;")
+    halves = "MULTIPOLYGON (((1 1, 0 0, 0 2, 1 1)), ((2 0, 1 1, 2 2, 2 0)))"
+    assert shapely.from_wkt(bow["shape"]).normalize() == shapely.from_wkt(halves).normalize()
+    assert high == {"id": "high", "shape": "POINT (1 2)"}
+
+
+def test_geojson_shows_extents_and_so_does_geopandas(session: Session, tmp_path: Path) -> None:
+    created(session, tmp_path, 'a,"LINESTRING (0 0, 1 1)",1')
+    line = {"type": "LineString", "coordinates": [[0.0, 0.0], [1.0, 1.0]]}
+    asked = "REGISTER QUERY q AS SELECT id, shape FROM shapes; RUN; SELECT id, shape FROM shapes;"
+    asked += " SELECT id, lon, lat FROM shapes;"
+    output = run_script(session, asked, form="geojson")
+    assert [json.loads(one)["geometry"] for one in output.splitlines()] == [
+        line,
+        line,
+        {"type": "Point", "coordinates": [0.0, 0.0]},
+    ]
+    pytest.importorskip("geopandas")
+    assert session.sql("SELECT id, shape FROM shapes").geo().geometry.to_wkt()[0] == "LINESTRING (0 0, 1 1)"
+
+
+def test_what_is_said_of_a_stream_with_extents(session: Session, tmp_path: Path) -> None:
+    created(session, tmp_path, "a,POINT (0 0),1")
+    told = list(
+        session.execute("DESCRIBE shapes; EXPLAIN SELECT id FROM shapes INTERSECTS (0, 0, 1, 1); DUMP;")
+    )
+    text = " ".join(map(str, told))
+    assert "('shape', 'STRING', 'extent')" in text
+    assert "('lon', 'DOUBLE', 'x, AS ST_X(loc)')" in text
+    assert "of shape; every object is a candidate, tested for INTERSECTS" in text
+    assert "KEY id LOCATION (shape) TIME ts" in " ".join(text.split())
+    [explained] = session.execute("EXPLAIN SELECT id FROM shapes INSIDE (0, 0, 1, 1);")
+    assert "first corner is in the region are candidates, tested for INSIDE" in str(explained)
+
+
+def test_the_answer_of_a_query_has_extents_if_it_shows_them(session: Session, tmp_path: Path) -> None:
+    created(session, tmp_path, 'a,"LINESTRING (0 0, 4 4)",1', "b,POINT (1 1),1")
+    shown, hidden = "SELECT id, shape, lon, lat FROM shapes", "SELECT id, lon, lat FROM shapes"
+    list(session.execute(f"REGISTER QUERY shown AS {shown}; REGISTER QUERY hidden AS {hidden}; RUN;"))
+    assert rows(session, "SELECT id FROM shown INSIDE (0, 0, 1, 1);") == [{"id": "b"}]
+    assert rows(session, "SELECT id FROM shown INTERSECTS (2, 2, 3, 3);") == [{"id": "a"}]
+    with pytest.raises(LangError, match="the rows of hidden have no location"):
+        list(session.execute("SELECT id FROM hidden INSIDE (0, 0, 1, 1);"))
+
+
+def test_regions_over_the_meridian_hold_extents_on_both_sides(session: Session, tmp_path: Path) -> None:
+    lines = ['e,"LINESTRING (178 0, 179.5 0)",1', 'w,"LINESTRING (-179.5 0, -177 0)",1']
+    lines += ['both,"MULTIPOINT ((179.5 0), (-179.5 0))",1', "far,POINT (0 0),1"]
+    created(session, tmp_path, *lines)
+    (tmp_path / "q.csv").write_text("name,x1,x2\nover,179,182.5\nat,178,182.5\nhere,-1,1\n")
+    template = "SELECT id FROM shapes {} RECT(:x1, -1, :x2, 1);"
+    list(
+        session.execute(f"REGISTER QUERIES FROM FILE '{tmp_path}/q.csv' AS {template.format('INSIDE')} RUN;")
+    )
+    expected = {"over": ["both"], "at": ["both", "e"], "here": ["far"]}
+    for name, inside in expected.items():
+        assert [row["id"] for row in rows(session, f"SELECT id FROM {name} ORDER BY id;")] == inside
+    found = rows(session, "SELECT id FROM shapes INSIDE (179, -1, 182.5, 1);")
+    assert [row["id"] for row in found] == ["both"]
+    found = rows(session, "SELECT id FROM shapes INTERSECTS (179, -1, 182.5, 1);")
+    assert [row["id"] for row in found] == ["both", "e", "w"]
+    [row] = rows(session, "SELECT DISTANCE FROM shapes WHERE id = 'e' NEAREST 1 TO (-179.5, 0);")
+    assert row["distance"] == pytest.approx(111_195.08, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("SELECT id FROM shapes INSIDE RECT(1, 1) AROUND 'a'", "a region that moves"),
+        ("SELECT id FROM shapes WHERE NOT loc INTERSECTS CIRCLE(1) AROUND 'a'", "a region that moves"),
+        ("SELECT id FROM shapes NEAREST 2 TO 'a'", "NEAREST to an object"),
+        ("SELECT id FROM shapes NEAREST 2 TO (0, 0) ORDER BY id", "NEAREST in another order"),
+        ("SELECT COUNT(*) FROM shapes NEAREST 2 TO (0, 0)", "aggregates of the NEAREST"),
+        ("SELECT REGION(zones), COUNT(*) FROM shapes GROUP BY REGION(zones)", "REGION of objects"),
+    ],
+)
+def test_what_is_not_supported_says_so(session: Session, tmp_path: Path, query: str, reason: str) -> None:
+    created(session, tmp_path, "a,POINT (0 0),1")
+    zones = Path(__file__).parents[2] / "sample_data" / "zones.geojson"
+    list(session.execute(f"CREATE REGIONS zones FROM FILE '{zones}' NAME zone;"))
+    for text in (f"{query};", f"REGISTER QUERY q AS {query};"):
+        with pytest.raises(NotSupportedError, match=f"not supported yet: {reason}.* with an extent"):
+            list(session.execute(text))
+
+
+def test_alter_changes_a_region_but_no_place_of_neighbours(session: Session, tmp_path: Path) -> None:
+    created(session, tmp_path, "a,POINT (0 0),1", '"b","LINESTRING (1 1, 3 3)",1', "c,POINT (2 2),2")
+    list(session.execute("REGISTER QUERY q AS SELECT id FROM shapes INSIDE (0, 0, 1, 1); RUN 1 STEPS;"))
+    assert [row["id"] for row in rows(session, "SELECT id FROM q;")] == ["a"]
+    list(session.execute("ALTER QUERY q INSIDE (1, 1, 3, 3); RUN;"))
+    assert [row["id"] for row in rows(session, "SELECT id FROM q;")] == ["b", "c"]
+    list(session.execute("REGISTER QUERY near AS SELECT id FROM shapes NEAREST 1 TO (0, 0);"))
+    with pytest.raises(NotSupportedError, match="ALTER QUERY"):
+        list(session.execute("ALTER QUERY near NEAREST 1 TO (2, 2);"))
+
+
+@pytest.mark.parametrize(
+    ("location", "reason"),
+    [
+        ("LOCATION (place)", "there is no column 'place'"),
+        ("LOCATION (v)", "v is a BIGINT, and has no extents"),
+        ("LOCATION (shape) LOCATION (v, v)", "LOCATION is given twice"),
+    ],
+)
+def test_a_location_that_is_none(session: Session, tmp_path: Path, location: str, reason: str) -> None:
+    (tmp_path / "a.csv").write_text("id,shape,v,ts\na,POINT (0 0),1,1\n")
+    columns = "id STRING, shape STRING, v BIGINT, ts TIMESTAMP"
+    create = f"CREATE MOVING STREAM s ({columns}) KEY id {location} TIME ts FROM FILE '{tmp_path}/a.csv';"
+    with pytest.raises(BindError, match=reason):
+        list(session.execute(create))
+
+
+def test_columns_called_lon_and_lat_stay_what_they_are(session: Session, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,lon,lat,ts\na,10,50,1\n")
+    columns = "id STRING, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, shape STRING AS {}"
+    box = "CONCAT('LINESTRING (', lon, ' ', lat, ', ', lon + 0.5, ' ', lat, ')')"
+    create = f"""CREATE MOVING STREAM s ({columns.format(box)}) KEY id LOCATION (shape) TIME ts
+      FROM FILE '{tmp_path}/a.csv'; RUN;"""
+    list(session.execute(create))
+    expected = {"lon": 10.0, "corner_lon": 10.0, "shape": "LINESTRING (10 50, 10.5 50)"}
+    assert rows(session, "SELECT lon, corner_lon, shape FROM s INTERSECTS (10.25, 49, 11, 51);") == [expected]

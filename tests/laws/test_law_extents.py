@@ -1,0 +1,254 @@
+"""Objects with an extent: after each step answers are those of plain shapely, however a run is divided."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import shapely
+from hypothesis import given
+from hypothesis import strategies as st
+from support.budget import share
+from support.local import local_session
+from support.oracle.extents import Shape, far, relates
+from support.oracle.geometry import Place
+from support.running import run_script
+
+STEPS = 4
+KEYS = [f"k{i}" for i in range(8)]
+GRID = [i / 2 for i in range(-3, 4)]
+SHAPES = [
+    "POINT (0 0)",
+    "MULTIPOINT ((0 0), (1 0.5))",
+    "LINESTRING (0 0, 1 1, 2 0)",
+    "MULTILINESTRING ((0 0, 0 1), (1 0, 1 1))",
+    "POLYGON ((0 0, 1 0, 1 1, 0 1, 0 0))",
+    "POLYGON ((0 0, 2 0, 0 2, 0 0))",
+    "POLYGON ((0 0, 3 0, 3 3, 0 3, 0 0), (1 1, 1 2, 2 2, 2 1, 1 1))",
+    "MULTIPOLYGON (((0 0, 1 0, 0 1, 0 0)), ((1.5 1.5, 2 1.5, 2 2, 1.5 1.5)))",
+    "GEOMETRYCOLLECTION (POINT (1 0), LINESTRING (0 0, 0 1))",
+]
+ZONE = "POLYGON ((-1 -1, 1 -1, 1 1, -1 1, -1 -1), (0 0, 0 0.5, 0.5 0.5, 0.5 0, 0 0))"
+AREAS = ["POLYGON ((-1 -1, 2 -1, 2 2, -1 2, -1 -1))", "POLYGON ((0 -1, 2 1, 0 2, -2 1, 0 -1))", ZONE]
+RADII = [0.5, 0.75, 1.0, 1.3, 2.6]
+DEGREE_M = 111_195.08
+
+Objects = dict[str, tuple[Shape | None, int]]
+"""The shape and the value `v` of each object."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query, and how its answer after a step is found one object at a time.
+
+    `ranking`, of a NEAREST: its place and number; members are those that `holds`.
+    """
+
+    text: str
+    holds: Callable[[str, Shape, int], bool]
+    ranking: tuple[Place, int] | None = None
+
+
+def draw_shape(draw: random.Random) -> Shape | None:
+    """A shape on a half grid, so that shared borders are common; now and then none."""
+    if draw.random() < 0.1:
+        return None
+    shape = shapely.from_wkt(draw.choice(SHAPES))
+    scale, dx, dy = draw.choice([0.5, 0.5, 1.0, 1.5]), draw.choice(GRID), draw.choice(GRID)
+    return shapely.transform(shape, lambda places: places * scale + (dx, dy))
+
+
+def draw_region(draw: random.Random, planar: bool) -> tuple[str, Any]:
+    """A region as it is typed, and its shape, or x, y and radius of a circle."""
+    match draw.choice(["rect", "rect", "circle", "polygon", "zone"]):
+        case "rect":
+            xs, ys = sorted(draw.choices(GRID, k=2)), sorted(draw.choices(GRID, k=2))
+            corners = {(a, b) for a in xs for b in ys}
+            return f"RECT({xs[0]}, {ys[0]}, {xs[1]}, {ys[1]})", shapely.MultiPoint([*corners]).convex_hull
+        case "circle":
+            x, y = draw.choice(GRID), draw.choice(GRID)
+            radius = draw.choice(RADII) * (1 if planar else DEGREE_M)
+            return f"CIRCLE({x}, {y}, {radius})", (x, y, radius)
+        case "polygon":
+            text = draw.choice(AREAS)
+            return f"{text.replace('POLYGON ', 'POLYGON')}", shapely.from_wkt(text)
+    return "zone", shapely.from_wkt(ZONE)
+
+
+def draw_query(draw: random.Random, planar: bool) -> Query:
+    """A query with a region in its clause or in WHERE, or for the nearest."""
+    (text, region), relation = draw_region(draw, planar), draw.choice(["INSIDE", "INTERSECTS"])
+    (other, beside), between = draw_region(draw, planar), draw.choice(["INSIDE", "INTERSECTS"])
+
+    def first(key: str, shape: Shape, v: int) -> bool:
+        return relates(shape, relation, region, planar)
+
+    def second(key: str, shape: Shape, v: int) -> bool:
+        return relates(shape, between, beside, planar)
+
+    match draw.choice(["clause", "where", "both", "not", "or", "nearest", "nearest in", "within"]):
+        case "clause":
+            return Query(f"{relation} {text}", first)
+        case "where":
+            return Query(f"WHERE loc {relation} {text} AND v > 1", lambda *one: first(*one) and one[2] > 1)
+        case "both":
+            return Query(
+                f"WHERE loc {between} {other} {relation} {text}", lambda *one: first(*one) and second(*one)
+            )
+        case "not":
+            return Query(f"WHERE NOT loc {relation} {text}", lambda *one: not first(*one))
+        case "or":
+            condition = f"(loc {relation} {text} OR loc {between} {other})"
+            return Query(f"WHERE {condition}", lambda *one: first(*one) or second(*one))
+        case "within":
+            x, y, radius = 0.5, 0.0, 1.3 * (1 if planar else DEGREE_M)
+            return Query(
+                f"WHERE ST_DWITHIN(loc, ST_POINT({x}, {y}), {radius})",
+                lambda key, shape, v: far(shape, (x, y), planar) <= radius,
+            )
+        case "nearest":
+            place, k = (draw.choice(GRID), draw.choice(GRID)), draw.choice([1, 2, 4])
+            return Query(f"NEAREST {k} TO {place}", lambda *one: True, (place, k))
+    place, k = (draw.choice(GRID), draw.choice(GRID)), draw.choice([1, 2])
+    return Query(f"NEAREST {k} TO {place} {relation} {text}", first, (place, k))
+
+
+def draw_steps(draw: random.Random, kind: str) -> list[Objects]:
+    """What each object is after each step; an event is always a new one, and has a shape."""
+    now: Objects = {}
+    steps = []
+    for step in range(STEPS):
+        told = KEYS[:6] if step == 0 else draw.sample(KEYS, 3)
+        shapes = {key: (draw_shape(draw), draw.randint(0, 3)) for key in told}
+        if kind == "EVENT":
+            shapes = {f"{key}.{step}": one for key, one in shapes.items() if one[0] is not None}
+        now = now | shapes
+        steps.append(now)
+    return steps
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a case is typed and divided."""
+
+    kind: str
+    planar: bool
+    form: str
+    slots: int
+
+
+def script(folder: Path, steps: list[Objects], queries: list[Query], setting: Setting) -> str:
+    """The script of a case: queries, then a RUN and the same SELECTs for each step."""
+    lines = []
+    for step, now in enumerate(steps):
+        before = steps[step - 1] if step else {}
+        for key, (shape, v) in now.items():
+            if before.get(key) != (shape, v):
+                row = {"oid": key, "v": v, "ts": step, "shape": written(shape, setting.form)}
+                lines.append(json.dumps(row))
+    (folder / "m.jsonl").write_text("\n".join(lines))
+    selects = [f"SELECT oid{', DISTANCE' * bool(query.ranking)} FROM m {query.text}" for query in queries]
+    counts = [f"SELECT COUNT(*) n, SUM(v) s FROM m {query.text}" for query in queries if not query.ranking]
+    registered = [f"REGISTER QUERY q{i} AS {select};" for i, select in enumerate(selects)]
+    registered += [f"REGISTER QUERY c{i} AS {count};" for i, count in enumerate(counts)]
+    create = (
+        f"CREATE {setting.kind} STREAM m (oid STRING, v BIGINT, shape STRING, ts TIMESTAMP) KEY oid"
+        f" LOCATION (shape) TIME ts FROM FILE '{folder}/m.jsonl' TICK 1 s{' PLANAR' * setting.planar};"
+        f" CREATE REGION zone AS {ZONE.replace('POLYGON ', 'POLYGON')};"
+    )
+    asked = [f"{select};" for select in [*selects, *counts]]
+    return "\n".join([create, *registered, *["RUN 1 STEPS;", *asked] * len(steps)])
+
+
+def written(shape: Shape | None, form: str) -> Any:
+    """A shape as records have it."""
+    if shape is None:
+        return None
+    match form:
+        case "wkt":
+            return shapely.to_wkt(shape)
+        case "wkb":
+            return shapely.to_wkb(shape, hex=True)
+    return json.loads(shapely.to_geojson(shape))
+
+
+def check(query: Query, now: Objects, members: dict[str, float | None], planar: bool) -> None:
+    """Raise AssertionError unless the members of an answer are those after a step; with their distances."""
+    held = {key: shape for key, (shape, v) in now.items() if shape is not None and query.holds(key, shape, v)}
+    if query.ranking is None:
+        assert members.keys() == held.keys(), query.text
+        return
+    place, k = query.ranking
+    distances = {key: far(shape, place, planar) for key, shape in held.items()}
+    nearest = sorted(held, key=lambda key: (distances[key], key))[:k]
+    assert len(members) == len(nearest), query.text
+    last = distances[nearest[-1]] if nearest else 0.0
+    for key, told in members.items():
+        assert told is not None and math.isclose(told, distances[key], rel_tol=1e-9, abs_tol=1e-6)
+        assert distances[key] <= last * (1 + 1e-9)
+    if planar:  # equal distances are so to the last digit, so the smaller key wins
+        assert [*members] == nearest or any(d % 0.5 > 0 for d in distances.values())
+
+
+settings = st.builds(
+    Setting,
+    kind=st.sampled_from(["MOVING", "MOVING", "EVENT"]),
+    planar=st.booleans(),
+    form=st.sampled_from(["wkt", "wkb", "geojson"]),
+    slots=st.sampled_from([1, 3]),
+)
+
+
+@share(4)
+@given(seed=st.integers(0, 2**32), setting=settings, records=st.sampled_from([4, 400_000]))
+def test_answers_are_those_of_shapes_one_by_one(seed: int, setting: Setting, records: int) -> None:
+    draw = random.Random(seed)
+    steps = draw_steps(draw, setting.kind)
+    queries = [draw_query(draw, setting.planar) for _ in range(4)]
+    with (
+        tempfile.TemporaryDirectory() as name,
+        local_session(Path(name) / "home", setting.slots, records) as session,
+    ):
+        output = run_script(session, script(Path(name), steps, queries, setting))
+    told = [json.loads(line) for line in output.splitlines()]
+    plain = [query for query in queries if not query.ranking]
+    members: list[dict[str, float | None]] = [{} for _ in queries]
+    totals: list[dict[str, int | None]] = [{} for _ in plain]
+    for step, now in enumerate(steps, start=1):
+        for update in (line for line in told if line.get("step") == step):
+            take(update, members, totals)
+        snapshots, counts = answers(told, step, len(queries), len(plain))
+        for query, snapshot, held in zip(queries, snapshots, members, strict=True):
+            check(query, now, snapshot, setting.planar)
+            assert snapshot.keys() == held.keys(), query.text
+        for query, count, total in zip(plain, counts, totals, strict=True):
+            values = [v for key, (shape, v) in now.items() if shape and query.holds(key, shape, v)]
+            assert count == total == {"n": len(values), "s": sum(values) if values else None}, query.text
+
+
+def take(update: Any, members: list[dict[str, float | None]], totals: list[Any]) -> None:
+    """Fold an update into the answers of the queries for objects and of the aggregates."""
+    number, is_member = int(update["query"][1:]), update["query"][0] == "q"
+    if update["op"] == "+" and is_member:
+        members[number][update["key"]] = update["row"].get("distance")
+    elif update["op"] == "+":
+        totals[number] = update["row"]
+    elif is_member:
+        del members[number][update["key"]]
+
+
+def answers(
+    told: list[Any], step: int, queries: int, counts: int
+) -> tuple[list[dict[str, float | None]], list[Any]]:
+    """The answers of the SELECTs after a step, each by its place in the script."""
+    each = queries + counts
+    first = 2 + each + (step - 1) * (each + 1) + 2
+    rows = [[line["row"] for line in told if line.get("statement") == first + place] for place in range(each)]
+    members = [{row["oid"]: row.get("distance") for row in some} for some in rows[:queries]]
+    return members, [total for (total,) in rows[queries:]]
