@@ -104,6 +104,13 @@ READ = {
         also=("city", ["Zürich", "Köln"]),
     ),
     "Windows-1252": Read(EUROS.encode("cp1252"), USUAL, A, B, also=("city", ["Zürich", "€ 5"])),
+    "a column of row numbers without a name, as pandas writes it": Read(
+        lines(",id,lon,lat,ts", f"470600,a,13.5,52.5,{DAY}T08:00:00Z", f"7,b,13.25,52.25,{DAY}T09:30:00Z"),
+        USUAL,
+        A,
+        B,
+        also=("", [470600, 7]),
+    ),
     "blanks": Read(PLAIN.replace(",", " "), USUAL, A, B, ["FORMAT CSV (separator => ' ')"]),
     "fractions of seconds": Read(
         lines("id,lon,lat,ts", "a,13.5,52.5,03/07/2024 08:00:00.25", "b,13.25,52.25,31/07/2024 09:30:00.5"),

@@ -96,8 +96,8 @@ def read_with_places(
     Raises:
         SourceError: a declared column is missing. OptionError: there is no such reference system.
     """
-    if layout.extent:
-        yield from _projected_extents(read, layout, options, own)
+    if layout.extent is not None:
+        yield from _projected_extents(read, layout, layout.extent, options, own)
         return
     axes = (layout.x, layout.y) if layout.located else layout.places or options.axes
     if not set(axes) <= set(layout.names):
@@ -130,14 +130,14 @@ def read_with_places(
 
 
 def _projected_extents(
-    read: ReadBlocks, layout: RecordSchema, options: PlaceOptions, own: OwnPlaces
+    read: ReadBlocks, layout: RecordSchema, extent: str, options: PlaceOptions, own: OwnPlaces
 ) -> Iterator[RowBlock]:
     """Yield the blocks of a file with its extents in degrees; what is no geometry stays as it is."""
     project = projection(options.crs or own.crs()) if layout.geodetic else None
     if project is None:
         yield from read(layout)
         return
-    place = layout.position(layout.extent)
+    place = layout.position(extent)
     for block in read(layout):
         column = block.columns[place]
         shapes = geometries_of(column)

@@ -30,7 +30,7 @@ class RecordSchema:
         places: the location columns of rows that may be anywhere, or have no place.
         numbers_rows: whether the key is the row's number, which is not a column of the files.
         derived: the columns that are computed from others, in the order of their computation.
-        extent: the column of the extents of objects, empty if they are points.
+        extent: the column of the extents of objects; None if they are points.
     """
 
     columns: tuple[ColumnSpec, ...]
@@ -47,7 +47,7 @@ class RecordSchema:
     numbers_rows: bool = False
     places: tuple[str, str] | None = None
     derived: tuple[DerivedColumn, ...] = ()
-    extent: str = ""
+    extent: str | None = None
 
     @staticmethod
     def of(spec: StreamSpec) -> RecordSchema:
@@ -63,7 +63,7 @@ class RecordSchema:
             TimeFormat.of(spec.source.options),
             spec.numbers_rows,
             derived=spec.derived,
-            extent=spec.extent or "",
+            extent=spec.extent,
         )
 
     @property
@@ -77,7 +77,7 @@ class RecordSchema:
         key = "" if self.key in others else self.key
         x, y = ("", "") if {self.x, self.y} & others else (self.x, self.y)
         key = time if self.numbers_rows else key
-        extent = "" if self.extent in others else self.extent
+        extent = None if self.extent in others else self.extent
         return replace(self, columns=columns, key=key, x=x, y=y, time=time, derived=(), extent=extent)
 
     @property
