@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from stqsh.lang.syntax.parse import parse
 from stqsh.spec.measure import QueryMeasure
 from stqsh.spec.query import QuerySpec, join_texts
 from stqsh.spec.source_facts import extent_text, pace_text, records_text, set_aside_text, span_text
-from stqsh.spec.stream import FileSourceSpec
+from stqsh.spec.stream import FileSourceSpec, StreamSpec, TableSpec
 from stqsh.spec.view import ViewSpec
 from stqsh.storage.catalogue import (
     count_queries,
@@ -56,12 +56,7 @@ def describe_stream(connection: Connection, stream: StreamRow) -> Iterator[Rows]
     """Yield a stream's columns with their roles, then its clauses and how far it has been read."""
     spec = stream.spec
     parts = {getattr(spec, part): part for part in ("text", "time", "extent", "y", "x", "key")}
-    derived = {column.name: f"AS {column.text}" for column in spec.derived}
-    columns = tuple(
-        (name, kind, ", ".join(filter(None, (parts.get(name), derived.get(name)))) or None)
-        for name, kind in spec.columns
-    )
-    yield Rows(f"{spec.kind} stream {stream.name}", ("column", "type", "part"), columns)
+    yield Rows(f"{spec.kind} stream {stream.name}", ("column", "type", "part"), _columns(spec, parts))
     status = stream_statuses(connection.db).get(stream.id, StreamStatus(stream.id))
     speed, bounds, event = spec.max_speed, spec.bounds, spec.is_event
     items: list[tuple[str, Any]] = [
@@ -117,8 +112,7 @@ def _facts(connection: Connection, stream: StreamRow) -> list[tuple[str, str]]:
 
 def describe_table(connection: Connection, table: TableRow) -> Iterator[Rows]:
     """Yield a table's columns, then its source and how far it has been read."""
-    key = table.spec.key
-    columns = tuple((name, kind, "key" if name == key else None) for name, kind in table.spec.columns)
+    columns = _columns(table.spec, {table.spec.key: "key"})
     yield Rows(f"table {table.name}", ("column", "type", "part"), columns)
     status = stream_statuses(connection.db).get(table.id, StreamStatus(table.id))
     items: list[tuple[str, Any]] = [
@@ -129,6 +123,17 @@ def describe_table(connection: Connection, table: TableRow) -> Iterator[Rows]:
         ("queries", ", ".join(queries_over_table(connection.db, table.id)) or None),
     ]
     yield Rows(f"table {table.name}", ("item", "value"), tuple(items))
+
+
+def _columns(
+    spec: StreamSpec | TableSpec, parts: Mapping[str | None, str]
+) -> tuple[tuple[str, str, str | None], ...]:
+    """Return name, type and part of each column: its role, and how it is computed."""
+    derived = {column.name: f"AS {column.text}" for column in spec.derived}
+    return tuple(
+        (name, kind, ", ".join(filter(None, (parts.get(name), derived.get(name)))) or None)
+        for name, kind in spec.columns
+    )
 
 
 def describe_area(connection: Connection, area: AreaRow) -> Iterator[Rows]:
