@@ -17,6 +17,7 @@ from stqsh.spec.expression import (
     ContainsExpr,
     DurationExpr,
     Expr,
+    ExtentTestExpr,
     FunctionExpr,
     InExpr,
     IsNullExpr,
@@ -27,7 +28,9 @@ from stqsh.spec.expression import (
     NowExpr,
     OrExpr,
     RegionOfExpr,
+    extent_tests,
 )
+from stqsh.spec.query import BoundQuery
 from stqsh.spec.region import (
     CircleSpec,
     EverywhereSpec,
@@ -42,6 +45,17 @@ from stqsh.spec.region import (
 from stqsh.units import format_duration, format_instant
 
 _EARTH_KM = 6371.0088
+
+
+def query_region_text(spec: BoundQuery) -> str:
+    """Return the region of a query; over objects with an extent these are the conditions on extents."""
+    tests = extent_tests(spec.condition) if spec.region == EverywhereSpec() else ()
+    return " AND ".join(map(_test_text, tests)) or region_text(spec.region)
+
+
+def _test_text(test: ExtentTestExpr) -> str:
+    numbers = _numbers(test.numbers()) or "…"
+    return f"{test.relation.upper()} {test.name or f'{test.type.upper()}({numbers})'}"
 
 
 def region_text(region: Region) -> str:  # noqa: PLR0911  # one for each shape

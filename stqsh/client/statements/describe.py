@@ -8,7 +8,7 @@ from typing import Any
 
 from stqsh.client.connection import Connection
 from stqsh.client.read.accuracy import Accuracy, accuracy_shown
-from stqsh.client.read.spec_text import region_text
+from stqsh.client.read.spec_text import query_region_text
 from stqsh.client.results import Rows, Script
 from stqsh.client.show.subjects import source_text
 from stqsh.errors import SourceError
@@ -171,7 +171,7 @@ def show_query(query: QueryRow, measured: QueryMeasure, accuracy: Accuracy) -> I
         ("state", query.state),
         ("registered", format_instant(query.since_us)),
         ("ends", ends),
-        ("region", region_text(spec.region)),
+        ("region", query_region_text(spec)),
         ("joined with", ", ".join(join_texts(spec)) or None),
         ("options", _options_text(spec.options) or None),
         ("select", ", ".join(column.name for column in spec.select)),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from stqsh.client.catalogue_view import SessionCatalogue
 from stqsh.client.read.accuracy import BY_SLOTS, accuracies, accuracy_shown
 from stqsh.client.read.past import archive_use, with_past
-from stqsh.client.read.spec_text import area_text, box_text, region_text
+from stqsh.client.read.spec_text import area_text, box_text, query_region_text, region_text
 from stqsh.client.results import Rows
 from stqsh.client.statements.context import StatementContext
 from stqsh.core.contract.query_kind import ExplainInput
@@ -178,7 +178,7 @@ def _place(spec: BoundQuery, stream: StreamSpec, measured: QueryMeasure) -> list
     box = measured.box
     return [
         ("stream", f"{stream.name} ({stream.kind})"),
-        ("region", region_text(spec.region)),
+        ("region", query_region_text(spec)),
         *_extents(spec, stream),
         *_moving(spec),
         ("box", box_text(box) if box is not None else None),

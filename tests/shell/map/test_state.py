@@ -72,6 +72,7 @@ def test_a_state_has_a_scene_in_columns() -> None:
     value: dict[str, Any] = json.loads(scene_json(scene(), HEADER, PAST))
     assert value["objects"] == {
         "there": 3000,
+        "shapes": None,
         "x": [10.1234568, 11.0, 12.0],
         "y": [50.0, 51.0, 52.0],
         "slot": [0, 1, -1],
