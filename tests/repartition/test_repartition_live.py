@@ -23,10 +23,13 @@ from stqsh.engine.config import TUNING
 from stqsh.engine.delivery.balancer import Balancer
 from stqsh.engine.ingest import dealer
 from stqsh.engine.ingest.stream_preparer import DroppedStores
+from stqsh.engine.state.file_store import SlotMeta
 from stqsh.routing import strategies, text_splits
+from stqsh.storage import stream_routes as stored_routes
 from stqsh.storage.catalogue import live_streams
+from stqsh.storage.queries.forgotten import forget_rows
 from stqsh.storage.session_settings import session_settings
-from stqsh.storage.stream_routes import read_table, stream_routes
+from stqsh.storage.stream_routes import all_routes, read_table, stream_routes
 
 pytestmark = pytest.mark.slow
 
@@ -358,6 +361,58 @@ def test_a_dropped_stream_takes_its_dealer_with_it(live: tuple[Session, Clock]) 
         kept.remove()
     assert not [*state.glob("deal*")]
     assert not [path for folder in session.home.arena.folders for path in folder.glob("deal*")]
+
+
+@pytest.mark.parametrize("live", [CREATE, CREATE_POSTS], ids=["taxis", "posts"])
+def test_routings_that_nothing_needs_are_forgotten(
+    tmp_path: Path, live: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Posts() if "EVENT" in live else Taxis()
+    name = live.split()[3]
+    with standing_clock() as clock, local_session(tmp_path, slots=2, published=True) as session:
+        connection = session.connection
+        assert isinstance(connection, LocalConnection) and connection.engine is not None
+        run(session, live)
+        monkeypatch.setattr(SlotMeta, "wants_snapshot", lambda meta, tuning: meta.version % 7 == 0)
+        watching = Balancer(session.home, connection.db, lambda: session_settings(connection.db))
+        run(session, "SET balance = auto; SET balance.above = 1.01; SET balance.every = 1000000000;")
+        found = []
+        for number in range(24):
+            if number == 12:  # the engine is killed after the tables are deleted, and before their rows are
+                monkeypatch.setattr(stored_routes, "forget_rows", no_rows)
+            run(session, source.more())
+            run(session, f"REPARTITION {name} USING {('agrid', 'qttree')[number % 2]} INTO 4 SLOTS;")
+            try:
+                run_steps(session, clock, 4)
+            except KilledError:
+                assert len(tables_in(session)) < len(all_routes(connection.db)[1])
+                monkeypatch.setattr(stored_routes, "forget_rows", forget_rows)
+                connection.engine.restart(arena=True)
+                clock.now_us += 4_000_000
+                run_steps(session, clock, 1)
+            watching.look()
+            found.append(len(all_routes(connection.db)[1]))
+            assert set(tables_in(session)) <= set(all_routes(connection.db)[1])
+        assert max(found) < 12, found
+        assert int(str(routing(session)["version"])) > 24
+        run(session, live.replace(f"STREAM {name}", "STREAM others"))
+        run(session, f"DROP STREAM {name};")
+        for _ in range(10):
+            run_steps(session, clock, 1)
+        assert not all_routes(connection.db) and not tables_in(session)
+
+
+class KilledError(Exception):
+    """The engine is killed."""
+
+
+def no_rows(*_: object) -> None:
+    raise KilledError
+
+
+def tables_in(session: Session) -> list[int]:
+    """The numbers of the routings whose tables are published."""
+    return sorted(int(path.stem) for path in (session.home.path / "routes").glob("*.table"))
 
 
 def test_a_stream_is_repartitioned_before_its_first_record(tmp_path: Path) -> None:

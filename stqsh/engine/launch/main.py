@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -163,7 +164,7 @@ class Engine:
 
     def _serve(self, spark: SparkSession, settings: EngineSettings, control: ControlDb) -> None:
         from stqsh.engine.delivery.deliver import Delivery
-        from stqsh.engine.ingest.stream_preparer import ReportedRows, StreamPreparer
+        from stqsh.engine.ingest.stream_preparer import ReportedRows, StreamPreparer, has_dealers
         from stqsh.engine.operators.located_snapshots import LocatedSnapshots, on_executors
         from stqsh.engine.operators.pipeline import payload_spool, start_query
         from stqsh.engine.state.attendance import forget_unplanned
@@ -180,7 +181,7 @@ class Engine:
         if lost := remove_lost_arenas():
             log.info("%d arenas of sessions that are gone were removed", lost)
         self._wake(spark, settings)
-        reported = ReportedRows(settings.slots)
+        reported = ReportedRows(settings.slots, partial(has_dealers, control))
         logged = None if settings.local else reported.first
         preparer = StreamPreparer(self._home, control, blobs=settings.blobs, logged=logged)
         preparer.start()
