@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from support.local import LocalConnection, local_session
 from support.repartition import POSTS, SNAPSHOTS, TAXIS, Dealt, dealt_in_all_ways, routing, rows, run, updates
@@ -19,17 +21,21 @@ from support.repartition import POSTS, SNAPSHOTS, TAXIS, Dealt, dealt_in_all_way
 from stqsh.client.api import Session
 from stqsh.client.read.asked_slots import KeptTables
 from stqsh.client.run import RunHandle
+from stqsh.core.snapshots.select import answer, whole
 from stqsh.engine.config import TUNING
 from stqsh.engine.delivery.balancer import Balancer
 from stqsh.engine.ingest import dealer
 from stqsh.engine.ingest.stream_preparer import DroppedStores
 from stqsh.engine.state.file_store import SlotMeta
+from stqsh.errors import NotPublishedError
 from stqsh.routing import strategies, text_splits
+from stqsh.spec.query import AskSpec, SnapshotSpec
 from stqsh.storage import stream_routes as stored_routes
 from stqsh.storage.catalogue import live_streams
+from stqsh.storage.control_log import get_meta, set_meta
 from stqsh.storage.queries.forgotten import forget_rows
 from stqsh.storage.session_settings import session_settings
-from stqsh.storage.stream_routes import all_routes, read_table, stream_routes
+from stqsh.storage.stream_routes import BALANCE_ERROR, all_routes, read_table, stream_routes
 
 pytestmark = pytest.mark.slow
 
@@ -428,9 +434,8 @@ def test_a_stream_is_repartitioned_before_its_first_record(tmp_path: Path) -> No
     assert found[0] and found[0] == found[1]
 
 
-def test_an_uneven_stream_is_balanced_by_itself(
-    live: tuple[Session, Clock],
-) -> None:
+@pytest.mark.parametrize("asked", [False, True], ids=["here", "on other hosts"])
+def test_an_uneven_stream_is_balanced_by_itself(live: tuple[Session, Clock], asked: bool) -> None:
     session, clock = live
     run(session, "SET balance.every = 1000000000;")  # looks are the test's
     run(session, "REPARTITION taxis USING grid INTO 3 SLOTS; SET balance = auto; SET balance.above = 1.1;")
@@ -439,8 +444,26 @@ def test_an_uneven_stream_is_balanced_by_itself(
     run_steps(session, clock, 1)
     before = float(str(routing(session)["max/mean"]))
     watching = Balancer(session.home, session.connection.db, lambda: session_settings(session.connection.db))
-    for _ in range(20):
+    if asked:
+        busy = iter([True, False] * 30)
+        watching.ask = partial(answered, session, busy)
+        set_meta(session.connection.db, "state", "spark/1")
+    told = set()
+    for _ in range(40):
         watching.look()
+        told.add(get_meta(session.connection.db, BALANCE_ERROR) or "")
+    unknown = "the places of taxis's objects are not known: the slots are busy"
+    assert told == ({"", unknown} if asked else {""})
+    set_meta(session.connection.db, "state", "files/1")
     shown = routing(session)
     assert float(str(shown["max/mean"])) < before
     assert str(shown["last change"]).startswith("balance, ")
+
+
+def answered(session: Session, busy: Iterator[bool], spec: SnapshotSpec) -> pa.Table:
+    """Answer a snapshot as slots on other hosts do, every second time."""
+    if next(busy):
+        raise NotPublishedError("the slots are busy")
+    assert isinstance(session.connection, LocalConnection) and session.connection.engine is not None
+    shares = [answer(state, AskSpec(ask=0, spec=spec)) for state in session.connection.engine.states()]
+    return whole([share for share in shares if share is not None], spec)

@@ -201,6 +201,8 @@ class Engine:
             on_first=lambda: self._came_up(FIRST_BATCH),
             on_timings=None if settings.local else on_timings,
         )
+        if not settings.local:
+            delivery.balancer.ask = snapshots.table
         watchdog = Watchdog(LocalParts(lambda: _java_pid(spark) if settings.local else None))
 
         def start() -> StreamingQuery:
