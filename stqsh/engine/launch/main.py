@@ -52,9 +52,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from stqsh.engine.operators.located_snapshots import LocatedSnapshots
-    from stqsh.engine.spark.spark_internals import Heads
     from stqsh.spec.stats import TaskTiming
-    from stqsh.storage.blobs import Blobs
 
 log = logging.getLogger("stqsh.engine")
 
@@ -361,10 +359,7 @@ def _on_cluster(
     from stqsh.engine.launch.slot_transfer import ClusterSaves
     from stqsh.engine.operators.spark_operators import stored_heads
 
-    def heads(checkpoint: Blobs) -> Heads:
-        return stored_heads(spark, checkpoint, settings.slots)
-
-    saves = ClusterSaves(settings, control, heads)
+    saves = ClusterSaves(settings, control, partial(stored_heads, spark))
     snapshots.start()
     saves.start()
     try:
