@@ -246,6 +246,7 @@ class ExtentTestExpr(ExprBase, frozen=True, tag="extent_test"):
             in any case.
         planar: whether places are plane coordinates.
         area: the id of the region's name, if it has one.
+        name: the region's name, with its member; "" if it has none.
     """
 
     extent: ColumnExpr
@@ -255,6 +256,12 @@ class ExtentTestExpr(ExprBase, frozen=True, tag="extent_test"):
     polygon: str = ""
     planar: bool = False
     area: int | None = None
+    name: str = ""
+
+    def numbers(self) -> tuple[float, ...]:
+        """Return the operands, which are constants."""
+        values = (operand.value for operand in self.operands if isinstance(operand, LiteralExpr))
+        return tuple(float(value) for value in values if value is not None)
 
 
 class ExtentDistanceExpr(ExprBase, frozen=True, tag="extent_distance"):
@@ -347,6 +354,11 @@ def conjuncts(expr: Expr | None) -> tuple[Expr, ...]:
     if not isinstance(expr, AndExpr):
         return (expr,)
     return tuple(found for part in expr.parts for found in conjuncts(part))
+
+
+def extent_tests(condition: Expr | None) -> tuple[ExtentTestExpr, ...]:
+    """Return the regions that extents must meet to satisfy a condition."""
+    return tuple(part for part in conjuncts(condition) if isinstance(part, ExtentTestExpr))
 
 
 def conjunction(conditions: list[Expr]) -> Expr | None:

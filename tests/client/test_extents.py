@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import shapely
 from support import geo_files
@@ -14,8 +15,11 @@ from support.running import rows, run_script
 from support.streams import prepared
 
 from stqsh.client.api import Session
-from stqsh.client.results import Message
+from stqsh.client.map.scene import MapFeed
+from stqsh.client.results import Answer, Message, Rows
 from stqsh.lang.errors import BindError, LangError, NotSupportedError
+from stqsh.shell.map.terminal.actions import nearest_to
+from stqsh.shell.map.terminal.map_projection import MapProjection
 
 BOXES = {f"b{i}": shapely.box(10 + i / 100, 50, 10.008 + i / 100, 50.008) for i in range(4)}
 ROWS = [{"id": name, "ts": f"2024-01-01T00:00:0{i}Z"} for i, name in enumerate(BOXES)]
@@ -206,6 +210,92 @@ def test_alter_changes_a_region_but_no_place_of_neighbours(session: Session, tmp
     list(session.execute("REGISTER QUERY near AS SELECT id FROM shapes NEAREST 1 TO (0, 0);"))
     with pytest.raises(NotSupportedError, match="ALTER QUERY"):
         list(session.execute("ALTER QUERY near NEAREST 1 TO (2, 2);"))
+
+
+SHAPES = (
+    'pond,"POLYGON ((0 0, 4 0, 4 4, 0 4, 0 0), (1 1, 2 1, 2 2, 1 2, 1 1))",1',
+    'way,"LINESTRING (5 5, 6 7)",1',
+    'both,"GEOMETRYCOLLECTION (MULTIPOINT ((8 8), (9 9)), POLYGON ((7 0, 8 0, 8 1, 7 0)))",1',
+)
+
+
+def test_a_map_draws_shapes(session: Session, tmp_path: Path) -> None:
+    created(session, tmp_path, *SHAPES)
+    list(session.execute("CREATE REGION zone AS POLYGON ((0 0, 1 0, 1 1, 0 0));"))
+    asked = "REGISTER QUERY q{} AS SELECT id FROM shapes INTERSECTS {};"
+    regions = ["RECT(0, 0, 1, 2)", "CIRCLE(5, 5, 10 km)", "zone"]
+    list(session.execute("".join(map(asked.format, range(3), regions)) + "RUN;"))
+    [feed] = session.execute("MAP shapes;")
+    assert isinstance(feed, MapFeed)
+    scene = feed.look(1000, records=True)
+    assert scene is not None
+    places = scene.places
+    keys = places.keys.to_pylist()
+    assert places.within((5.5, 5.5, 7, 7)).tolist() == [key != "pond" for key in keys]
+    way = places.edges(np.array([keys.index("way")]))
+    assert way.tolist() == [[5, 5, 6, 7]]
+    of, solid, lines = places.lines()
+    drawn = sorted(
+        (keys[one], bool(ring), len(line)) for one, ring, line in zip(of, solid, lines, strict=True)
+    )
+    assert drawn == [
+        ("both", False, 1),
+        ("both", False, 1),
+        ("both", True, 4),
+        ("pond", True, 5),
+        ("pond", True, 5),
+        ("way", False, 2),
+    ]
+    assert [query.members.tolist() for query in scene.drawn] == [
+        [keys.index("pond")],
+        [keys.index("way")],
+        [keys.index("pond")],
+    ]
+    assert [len(query.outline.rings[0]) for query in scene.drawn] == [5, 73, 4]
+    projection = MapProjection(5, 5, 0.1, 100, 100, planar=True)
+    for (x, y), nearest in {(3, 3): "pond", (1.5, 1.1): "pond", (5.4, 6): "way", (8, 8): "both"}.items():
+        dot = tuple(float(one[0]) for one in projection.dots(np.array([x]), np.array([y])))
+        found = nearest_to(scene, projection, (dot[0], dot[1]), 5.0)
+        assert found is not None
+        assert keys[found] == nearest
+    beyond = projection.dots(np.array([1.0]), np.array([8.0]))
+    assert nearest_to(scene, projection, (float(beyond[0][0]), float(beyond[1][0])), 5.0) is None
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("INTERSECTS (20, 20, 30, 30)", "the region lies outside of the data: shapes has longitude 0 to 9"),
+        ("INTERSECTS (4.5, 0, 5, 1)", "none of the 3 objects present intersects the region"),
+        (
+            "INSIDE (3, 3, 6, 6)",
+            "none of the 3 objects present is entirely in the region; 2 of them are found with INTERSECTS",
+        ),
+        ("WHERE id LIKE 'x%' INSIDE zone", "1 object is in the region, and none satisfies the condition"),
+        ("WHERE id LIKE 'x%' INTERSECTS zone", "3 objects intersect the region, and none satisfies"),
+        ("WHERE id LIKE 'x%'", "3 objects are present, and none satisfies the condition"),
+        ("WHERE id = 'y' INSIDE zone", "no object 'y' of shapes has reported so far"),
+    ],
+)
+def test_an_empty_answer_says_why(tmp_path: Path, query: str, said: str) -> None:
+    with local_session(tmp_path / "home", slots=2, published=True) as session:
+        created(session, tmp_path, *SHAPES)
+        list(session.execute("CREATE REGION zone AS POLYGON ((4 4, 9 4, 9 9, 4 9, 4 4)); RUN;"))
+        [answer] = [
+            one for one in session.execute(f"SELECT id FROM shapes {query};") if isinstance(one, Answer)
+        ]
+        assert answer.remark.startswith(said)
+
+
+def test_show_tells_the_regions_that_extents_must_meet(session: Session, tmp_path: Path) -> None:
+    created(session, tmp_path, *SHAPES)
+    list(session.execute("CREATE REGION zone AS POLYGON ((4 4, 9 4, 9 9, 4 9, 4 4));"))
+    where = "WHERE loc INTERSECTS CIRCLE(1, 2, 300 m) INTERSECTS zone"
+    list(session.execute(f"REGISTER QUERY q AS SELECT id FROM shapes {where};"))
+    [shown] = session.execute("SHOW QUERY q;")
+    assert isinstance(shown, Rows)
+    items = {item: value for item, value, *_ in shown.rows}
+    assert items["region"] == "INTERSECTS zone AND INTERSECTS CIRCLE(1, 2, 300)"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ of the update log as it grows.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 UNKNOWN_SLOT = -1
 _LOW = np.uint64(0xFFFFFFFF)
+MOST_CORNERS = 500_000
+"""The maximum number of corners of all shapes of a map; objects beyond it are drawn as points."""
 _EVERYWHERE = (-np.inf, -np.inf, np.inf, np.inf)
 
 
@@ -70,6 +72,8 @@ class ObjectColumns:
         slot: int32 (n,), `UNKNOWN_SLOT` if the answer came through the log.
         there: how many objects are present; if n is less, these are a sample.
         records: the declared columns, n rows, if they were requested.
+        shapes: the objects' extents, shapely geometries (n,), None for an object that is drawn as a point;
+            None if all are points.
     """
 
     step: int
@@ -80,6 +84,7 @@ class ObjectColumns:
     slot: Array
     there: int
     records: pa.Table | None = None
+    shapes: Array | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -87,6 +92,48 @@ class ObjectColumns:
     def find(self, keys: pa.Array[Any]) -> Array:
         """Return the positions of the given keys that are among these objects; int64, ascending."""
         return np.flatnonzero(_are_among(self.keys, keys))
+
+    def boxes(self) -> Array:
+        """Return the boxes x1, y1, x2, y2 around the objects, float64 (n, 4); those of points are points."""
+        boxes = np.column_stack([self.x, self.y, self.x, self.y])
+        if self.shapes is not None:
+            import shapely  # takes a while to load
+
+            shown = np.flatnonzero(~shapely.is_missing(self.shapes))
+            boxes[shown] = shapely.bounds(self.shapes[shown])
+        return boxes
+
+    def within(self, box: tuple[float, float, float, float]) -> Array:
+        """Return which objects' boxes share a point with a box; bool (n,)."""
+        x1, y1, x2, y2 = self.boxes().T
+        met: Array = (x1 <= box[2]) & (box[0] <= x2) & (y1 <= box[3]) & (box[1] <= y2)
+        return met
+
+    def edges(self, objects: Array) -> Array:
+        """Return the edges of some objects' shapes, x1, y1, x2, y2 float64 (e, 4); none of points."""
+        if self.shapes is None:
+            return np.empty((0, 4))
+        from stqsh.core.conditions.extents import edges_of  # shapely takes a while to load
+
+        return edges_of(self.shapes[objects]).ends
+
+    def lines(self) -> tuple[Array, Array, list[Array]]:
+        """Return the points, lines and rings of all shapes, object after object.
+
+        Returns:
+            of: The index of each one's object, int64 (k,).
+            solid: Whether it is the ring of a polygon, bool (k,).
+            lines: Their places, float64 (m, 2) each.
+        """
+        if self.shapes is None:
+            return np.empty(0, np.int64), np.empty(0, np.bool_), []
+        import shapely
+
+        from stqsh.core.conditions.extents import lines_of
+
+        lines, of, solid = lines_of(self.shapes)
+        ends = np.cumsum(shapely.get_num_coordinates(lines))
+        return of, solid, np.split(shapely.get_coordinates(lines), ends[:-1]) if len(lines) else []
 
 
 def places(snapshots: SnapshotReader, stream: StreamSpec, wish: PlacesRequest, least: int) -> ObjectColumns:
@@ -98,7 +145,25 @@ def places(snapshots: SnapshotReader, stream: StreamSpec, wish: PlacesRequest, l
     if least == 0:
         return _nothing(stream)
     found = snapshots.read(lambda states: _of_states(states, stream, wish), least)
-    return _by_log(snapshots, stream, wish) if found is None else found
+    found = _by_log(snapshots, stream, wish) if found is None else found
+    return found if found.shapes is None else replace(found, shapes=_limited(found.shapes))
+
+
+def _shapes_of(texts: pa.Array[Any]) -> Array:
+    """Return the geometries of WKT, objects (n,)."""
+    import shapely  # takes a while to load
+
+    shapes: Array = shapely.from_wkt(texts.to_numpy(zero_copy_only=False))
+    return shapes
+
+
+def _limited(shapes: Array) -> Array:
+    """Return the first shapes, objects (n,), with `MOST_CORNERS` corners in all; None for the others."""
+    import shapely
+
+    limited = shapes.copy()
+    limited[np.cumsum(shapely.get_num_coordinates(shapes)) > MOST_CORNERS] = None
+    return limited
 
 
 def _nothing(stream: StreamSpec) -> ObjectColumns:
@@ -132,7 +197,8 @@ def _share(state: SlotState, stream: StreamSpec, wish: PlacesRequest, slots: int
         records = pa.Table.from_arrays(columns, names=names)
     x, y = present.places(objects)
     slot = np.full(len(objects), state.slot, np.int32)
-    return ObjectColumns(0, None, keys, x, y, slot, there, records)
+    shapes = None if stream.extent is None else _shapes_of(present.table.read(stream.extent, objects))
+    return ObjectColumns(0, None, keys, x, y, slot, there, records, shapes)
 
 
 def _chosen(keys: pa.Array[Any], wish: PlacesRequest, most: int) -> Array | None:
@@ -167,6 +233,7 @@ def _joined(shares: list[ObjectColumns], stream: StreamSpec, progress: Progress)
     if not shares:
         shares = [_nothing(stream)]
     records = [share.records for share in shares if share.records is not None]
+    shapes = [share.shapes for share in shares if share.shapes is not None]
     return ObjectColumns(
         progress.step,
         progress.at_us(),
@@ -176,6 +243,7 @@ def _joined(shares: list[ObjectColumns], stream: StreamSpec, progress: Progress)
         np.concatenate([share.slot for share in shares]),
         sum(share.there for share in shares),
         pa.concat_tables(records) if records else None,
+        np.concatenate(shapes) if shapes else None,
     )
 
 
@@ -194,7 +262,9 @@ def _by_log(snapshots: SnapshotReader, stream: StreamSpec, wish: PlacesRequest) 
         table, keys = table.take(chosen), keys.take(chosen)
     slot = np.full(len(keys), UNKNOWN_SLOT, np.int32)
     x, y = _column(table, stream.x), _column(table, stream.y)
-    return ObjectColumns(found.step, found.at_us, keys, x, y, slot, there, table if wish.records else None)
+    shapes = None if stream.extent is None else _shapes_of(table.column(stream.extent).combine_chunks())
+    records = table if wish.records else None
+    return ObjectColumns(found.step, found.at_us, keys, x, y, slot, there, records, shapes)
 
 
 def _column(table: pa.Table, name: str) -> Array:

@@ -12,7 +12,9 @@ from stqsh.arrays import Array
 from stqsh.core.kernels.geometry.boxes import region_box as rectangle_around
 from stqsh.core.kernels.geometry.distance import EARTH_M
 from stqsh.spec.chunk import unpack
+from stqsh.spec.expression import ExtentTestExpr, extent_tests
 from stqsh.spec.region import (
+    EVERYWHERE,
     CircleSpec,
     MovingCircleSpec,
     MovingRectangleSpec,
@@ -24,7 +26,7 @@ from stqsh.spec.region import (
 )
 from stqsh.storage.catalogue import area_geometry
 from stqsh.storage.control_log import ControlDb
-from stqsh.storage.rows import AreaRow
+from stqsh.storage.rows import AreaRow, QueryRow
 
 Place = tuple[float, float]
 Rings = tuple[Array, ...]
@@ -70,6 +72,13 @@ class RegionOutlines:
         centre = place if focal is not None else _stationary_centre(region)
         return RegionOutline(name, _rings(region, centre, planar), centre, focal)
 
+    def of_query(self, query: QueryRow, planar: bool, place: Place | None) -> RegionOutline:
+        """Return the outline of a query's region, or of the regions that extents must meet."""
+        region, tests = query.spec.region, extent_tests(query.spec.condition)
+        if not tests or region != EVERYWHERE:
+            return self.of_region(query.name, region, planar, place)
+        return RegionOutline(query.name, tuple(ring for test in tests for ring in _rings_of_test(test)))
+
     def of_area(self, area: AreaRow, planar: bool) -> list[RegionOutline]:
         """Return the outlines of a named region, or of the members of a set of regions."""
         if area.spec.circle is not None:
@@ -90,6 +99,25 @@ class RegionOutlines:
         return self._areas[area]
 
 
+def _rings_of_test(test: ExtentTestExpr) -> Rings:
+    match test.type, test.numbers():
+        case "rect", (x1, y1, x2, y2):
+            return _box(x1, y1, x2, y2)
+        case "circle", (x, y, radius):
+            return (circle((x, y), radius, test.planar),)
+    import shapely  # takes a while to load
+
+    return _rings_of(shapely.from_wkt(test.polygon))
+
+
+def _rings_of(shape: Any) -> Rings:
+    import shapely
+
+    parts = shapely.get_parts(shape)
+    rings = shapely.get_rings(parts[shapely.get_type_id(parts) == shapely.GeometryType.POLYGON])
+    return tuple(shapely.get_coordinates(ring) for ring in rings)
+
+
 def _rings_of_area(payload: bytes) -> dict[str | None, Rings]:
     import shapely  # takes a while to load
 
@@ -98,9 +126,7 @@ def _rings_of_area(payload: bytes) -> dict[str | None, Rings]:
     shapes = shapely.from_wkb(geometry.column("wkb").to_numpy(zero_copy_only=False))
     found: dict[str | None, Rings] = {}
     for member, shape in zip(members[:MOST_AREAS], shapes, strict=False):
-        parts = shapely.get_parts(shape)
-        rings = shapely.get_rings(parts[shapely.get_type_id(parts) == shapely.GeometryType.POLYGON])
-        found[member] = tuple(shapely.get_coordinates(ring) for ring in rings)
+        found[member] = _rings_of(shape)
     if None not in found:
         found[None] = tuple(ring for rings in found.values() for ring in rings)
     return found

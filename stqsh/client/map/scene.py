@@ -19,6 +19,7 @@ from stqsh.lang.catalogue import Catalogue
 from stqsh.lang.syntax.parse import parse
 from stqsh.routing.table import HASHED
 from stqsh.sources.routing_plans import current_table
+from stqsh.spec.expression import extent_tests
 from stqsh.spec.region import CircleSpec, NamedRegionSpec
 from stqsh.storage.catalogue import live_areas, live_queries
 from stqsh.storage.control_log import last_seq
@@ -159,6 +160,7 @@ class MapFeed:
         shaded = {query.shades.area for query in drawn if query.shades is not None}
         regions = [query.spec.region for query in queries]
         used = {region.area for region in regions if isinstance(region, NamedRegionSpec | CircleSpec)}
+        used |= {test.area for query in queries for test in extent_tests(query.spec.condition)}
         areas = [area for area in live_areas(self.connection.db) if self.names is None or area.id in used]
         areas = [area for area in areas if area.id not in shaded]
         outlines = tuple(
@@ -210,7 +212,7 @@ class MapFeed:
             at = found.find(pa.array([region.focal_key]))
             if len(at):
                 focal, place = int(at[0]), (float(found.x[at[0]]), float(found.y[at[0]]))
-        outline = self._outlines.of_region(query.name, region, self.stream.spec.planar, place)
+        outline = self._outlines.of_query(query, self.stream.spec.planar, place)
         return DrawnQuery(query, outline, members, size, focal, shades)
 
 

@@ -12,7 +12,7 @@ from stqsh.core.snapshots.absence import Absence, Sighting, absence, sighting
 from stqsh.core.state.slot_state import SlotState
 from stqsh.errors import StqshError
 from stqsh.sources.measuring import measure_store
-from stqsh.spec.expression import ColumnExpr, CompareExpr, LiteralExpr, conjuncts
+from stqsh.spec.expression import ColumnExpr, CompareExpr, LiteralExpr, conjuncts, extent_tests
 from stqsh.spec.query import SnapshotSpec
 from stqsh.spec.source_facts import SourceFacts, extent_text
 from stqsh.spec.stream import FileSourceSpec, StreamSpec
@@ -41,7 +41,7 @@ def empty_reason(
         stream: its stream.
     """
     step = connection.progress().step
-    if spec.limit == 0:
+    if spec.result.limit == 0:
         return ""
     if not step:
         return f"nothing of {stream.name} has been read yet: RUN or PLAY lets time go on"
@@ -77,14 +77,19 @@ def _of_members(
     noun = "event" if stream.is_event else "object"
     if not found.present:
         return f"no {noun} of {stream.name} is present" + _silence(stream)
-    if stream.extent is not None:
-        return ""  # what is counted below are the first corners of extents
+    tests = extent_tests(spec.condition)
     if not found.inside:
-        among = counted(found.present, noun)
-        return _outside(found, stream, facts) or f"none of the {among} present is in the region"
+        among = f"none of the {counted(found.present, noun)} present"
+        if tests and found.touching:
+            verb = "is" if found.touching == 1 else "are"
+            return f"{among} is entirely in the region; {found.touching} of them {verb} found with INTERSECTS"
+        where = "intersects the region" if tests else "is in the region"
+        return _outside(found, stream, None if tests else facts) or f"{among} {where}"
     if not found.satisfied:
-        among = "present" if spec.region.is_nearest or found.box is None else "in the region"
         verb = "is" if found.inside == 1 else "are"
+        among = "present" if spec.region.is_nearest or found.box is None else "in the region"
+        if any(test.relation == "intersects" for test in tests):
+            verb, among = "intersects" if found.inside == 1 else "intersect", "the region"
         lacking = _lacking(states, spec, stream)
         return f"{counted(found.inside, noun)} {verb} {among}, and none satisfies the condition{lacking}"
     return ""

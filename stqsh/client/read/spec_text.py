@@ -15,11 +15,16 @@ from stqsh.spec.expression import (
     CompareExpr,
     ConcatExpr,
     ContainsExpr,
+    DistanceExpr,
+    DistanceToExpr,
     DurationExpr,
     Expr,
+    ExtentTestExpr,
     FunctionExpr,
     InExpr,
+    InsideExpr,
     IsNullExpr,
+    JoinExpr,
     LikeExpr,
     LiteralExpr,
     NegativeExpr,
@@ -27,7 +32,9 @@ from stqsh.spec.expression import (
     NowExpr,
     OrExpr,
     RegionOfExpr,
+    extent_tests,
 )
+from stqsh.spec.query import BoundQuery
 from stqsh.spec.region import (
     CircleSpec,
     EverywhereSpec,
@@ -42,6 +49,17 @@ from stqsh.spec.region import (
 from stqsh.units import format_duration, format_instant
 
 _EARTH_KM = 6371.0088
+
+
+def query_region_text(spec: BoundQuery) -> str:
+    """Return the region of a query; over objects with an extent these are the conditions on extents."""
+    tests = extent_tests(spec.condition) if spec.region == EverywhereSpec() else ()
+    return " AND ".join(map(_test_text, tests)) or region_text(spec.region)
+
+
+def _test_text(test: ExtentTestExpr) -> str:
+    numbers = _numbers(test.numbers()) or "…"
+    return f"{test.relation.upper()} {test.name or f'{test.type.upper()}({numbers})'}"
 
 
 def region_text(region: Region) -> str:  # noqa: PLR0911  # one for each shape
@@ -130,6 +148,14 @@ def expression_text(expr: Expr) -> str:  # noqa: PLR0911, PLR0912  # one for eac
             return f"NOT {_inner(operand)}"
         case RegionOfExpr():
             return "REGION(…)"
+        case InsideExpr(region):
+            return f"loc INSIDE {region_text(region)}"
+        case JoinExpr(wanted=name):
+            return name
+        case DistanceExpr():
+            return "DISTANCE"
+        case DistanceToExpr(x, y):
+            return f"DISTANCE TO ({x:g}, {y:g})"
     return "…"
 
 

@@ -19,6 +19,7 @@ from stqsh.arrays import Array
 from stqsh.core.kernels.geometry.circles import circle_boxes
 from stqsh.core.kernels.geometry.distance import distances_between
 from stqsh.core.kernels.jit import frozen
+from stqsh.spec.expression import ExtentTestExpr
 
 Relation: TypeAlias = Literal["inside", "intersects"]
 
@@ -112,6 +113,19 @@ def in_polygon(extents: Extents, polygon: str, relation: Relation) -> Array:
     return held[extents.of_row]
 
 
+def region_box(test: ExtentTestExpr) -> tuple[float, float, float, float]:
+    """Return the box of a region whose numbers are constants."""
+    if test.type == "polygon":
+        x1, y1, x2, y2 = _region(test.polygon).bounds
+        return x1, y1, x2, y2
+    numbers = test.numbers()
+    if test.type == "circle":
+        x, y, radius = (np.array([number], np.float64) for number in numbers)
+        numbers = circle_boxes(x, y, radius, test.planar)[0].tolist()
+    x1, y1, x2, y2 = numbers
+    return x1, y1, x2, y2
+
+
 @lru_cache(_REGIONS_KEPT)
 def _region(polygon: str) -> Any:
     """Return the region of a polygon or several; rings that cross themselves hold what they go around."""
@@ -175,7 +189,7 @@ def distances(extents: Extents, x: Array, y: Array, planar: bool) -> Array:
     """
     found = np.full(len(x), np.nan)
     rows = np.flatnonzero((extents.of_row >= 0) & ~np.isnan(x) & ~np.isnan(y))
-    edges = _edges_of(extents.shapes)
+    edges = edges_of(extents.shapes)
     for turn, some in _turned(extents, x, rows, planar):
         for part in _portions(edges, extents.of_row[some]):
             mine = some[part]
@@ -193,7 +207,7 @@ def distances(extents: Extents, x: Array, y: Array, planar: bool) -> Array:
 
 def _reaches(extents: Extents, x: Array, y: Array, planar: bool) -> Array:
     """Return how far the farthest corner of each extent is from its own place; float64 (n,); none is NULL."""
-    found, edges = np.empty(len(x)), _edges_of(extents.shapes)
+    found, edges = np.empty(len(x)), edges_of(extents.shapes)
     for part in _portions(edges, extents.of_row):
         ends, starts = edges.of(extents.of_row[part])
         times = np.diff(starts, append=len(ends))
@@ -240,13 +254,9 @@ def _nearest_points(ends: Array, x: Array, y: Array, planar: bool) -> tuple[Arra
     return points[0], points[1]
 
 
-def _edges_of(shapes: Array) -> _Edges:
+def edges_of(shapes: Array) -> _Edges:
     """Return the edges of shapes; a point is an edge without length."""
-    rings, owner = shapely.get_parts(shapes, return_index=True)
-    solid = shapely.get_type_id(rings) == shapely.GeometryType.POLYGON
-    borders, of_solid = shapely.get_rings(rings[solid], return_index=True)
-    lines = np.concatenate([rings[~solid], borders])
-    owner = np.concatenate([owner[~solid], owner[solid][of_solid]])
+    lines, owner, _ = lines_of(shapes)
     places, line = shapely.get_coordinates(lines, return_index=True)
     goes_on = line[:-1] == line[1:]
     spots = np.flatnonzero(shapely.get_type_id(lines)[line] == shapely.GeometryType.POINT)
@@ -254,3 +264,22 @@ def _edges_of(shapes: Array) -> _Edges:
     owners = owner[np.concatenate([line[:-1][goes_on], line[spots]])]
     order = np.argsort(owners, kind="stable")
     return _Edges(ends[order], np.searchsorted(owners[order], np.arange(len(shapes) + 1)))
+
+
+def lines_of(shapes: Array) -> tuple[Array, Array, Array]:
+    """Take shapes apart into points, lines, and the rings of polygons.
+
+    Returns:
+        lines: Objects (k,), shape after shape.
+        owner: The index of each line's shape, int64 (k,).
+        solid: Whether it is the ring of a polygon, bool (k,).
+    """
+    parts, owner = shapely.get_parts(shapes, return_index=True)
+    while (shapely.get_type_id(parts) > shapely.GeometryType.POLYGON).any():  # those in a collection
+        parts, whole = shapely.get_parts(parts, return_index=True)
+        owner = owner[whole]
+    solid = shapely.get_type_id(parts) == shapely.GeometryType.POLYGON
+    rings, of_solid = shapely.get_rings(parts[solid], return_index=True)
+    owner = np.concatenate([owner[~solid], owner[solid][of_solid]])
+    order = np.argsort(owner, kind="stable")
+    return np.concatenate([parts[~solid], rings])[order], owner[order], order >= np.sum(~solid)

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import structs
 
+from stqsh.arrays import Array
 from stqsh.core.conditions.region_test import reach_of
 from stqsh.core.contract.snapshot_selection import EVERYWHERE, PresentObjects, StoredRows
 from stqsh.core.kernels.index.scan import in_box
 from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.expression import AndExpr, Expr, ExtentTestExpr, extent_tests
 from stqsh.spec.query import BoundQuery
 from stqsh.spec.region import Key, Place
 
@@ -31,6 +34,7 @@ class Absence(NamedTuple):
         present: the number of present objects.
         inside: the number of these in the region.
         satisfied: the number of those inside that also satisfy the condition.
+        touching: the number of objects whose extents share a point with the region; as `inside` for points.
         extent: x1, y1, x2, y2 around the objects present; None without any.
         box: x1, y1, x2, y2 of the region; None if it is unbounded or the focal object is absent.
     """
@@ -38,6 +42,7 @@ class Absence(NamedTuple):
     present: int = 0
     inside: int = 0
     satisfied: int = 0
+    touching: int = 0
     extent: Box | None = None
     box: Box | None = None
 
@@ -50,6 +55,7 @@ class Absence(NamedTuple):
             self.present + other.present,
             self.inside + other.inside,
             self.satisfied + other.satisfied,
+            self.touching + other.touching,
             extent,
             self.box or other.box,
         )
@@ -64,6 +70,8 @@ def absence(state: SlotState, spec: BoundQuery, place: Place | None = None) -> A
     if objects is None:
         return Absence()
     there = in_box(objects.stored, objects.since, EVERYWHERE)
+    if tests := extent_tests(spec.condition):
+        return _of_extents(objects, there, spec, tests)
     reach = reach_of(spec.region, objects.resolver, place)
     inside = there[:0] if reach.is_nowhere else in_box(objects.stored, objects.since, reach.box)
     if reach.shape is not None and len(inside):
@@ -76,9 +84,29 @@ def absence(state: SlotState, spec: BoundQuery, place: Place | None = None) -> A
         len(there),
         len(inside),
         len(inside) if condition is None else int(rows.truth(condition).sum()),
+        len(inside),
         extent,
         box,
     )
+
+
+def _of_extents(
+    objects: PresentObjects, there: Array, spec: BoundQuery, tests: tuple[ExtentTestExpr, ...]
+) -> Absence:
+    """Return a slot's figures for a query with regions that extents must meet."""
+    from stqsh.core.conditions.extents import extents_of, region_box  # shapely: only when needed
+
+    rows = StoredRows(objects, there, reach_of(spec.region, objects.resolver, None))
+
+    def count(*conditions: Expr) -> int:
+        return int(rows.truth(AndExpr(conditions)).sum())
+
+    assert spec.condition is not None, "it has the tests"
+    boxes = extents_of(rows.value(tests[0].extent)).boxes
+    extent = (*boxes[:, :2].min(axis=0).tolist(), *boxes[:, 2:].max(axis=0).tolist()) if len(boxes) else None
+    touching = (structs.replace(test, relation="intersects") for test in tests)
+    box = region_box(tests[0]) if len(tests) == 1 else None
+    return Absence(len(there), count(*tests), count(spec.condition), count(*touching), extent, box)
 
 
 def sighting(state: SlotState, stream_id: int, key: Key) -> Sighting | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from stqsh.lang.ast.expressions import Inside
+from stqsh.lang.ast import expressions as ast
 from stqsh.lang.ast.source import Span
 from stqsh.lang.binder.parameters import Hole
 from stqsh.lang.binder.regions import over_meridian, polygon_text
@@ -31,7 +31,7 @@ from stqsh.spec.stream import StreamSpec
 _OF_EXTENTS = "over objects with an extent"
 
 
-def extent_test(node: Inside, region: Region, stream: StreamSpec, catalogue: CatalogueView) -> Expr:
+def extent_test(node: ast.Inside, region: Region, stream: StreamSpec, catalogue: CatalogueView) -> Expr:
     """Return the condition that extents have the relation of a node to its bound region.
 
     Raises:
@@ -39,16 +39,18 @@ def extent_test(node: Inside, region: Region, stream: StreamSpec, catalogue: Cat
     """
     extent, planar = _extent(stream), stream.planar
     relation: Literal["inside", "intersects"] = "inside" if node.relation == "INSIDE" else "intersects"
+    name = _name(node.region)
     parts = over_meridian(region, stream, catalogue)
     if parts is not None:
         area = region.area if isinstance(region, NamedRegionSpec) else None
-        return ExtentTestExpr(extent, relation, "polygon", polygon=polygon_text(parts.regions), area=area)
+        polygon = polygon_text(parts.regions)
+        return ExtentTestExpr(extent, relation, "polygon", polygon=polygon, area=area, name=name)
     match region:
         case RectangleSpec():
             return ExtentTestExpr(extent, relation, "rect", _numbers(region.box), planar=planar)
         case CircleSpec(x, y, radius, area):
             operands = _numbers((x, y, radius))
-            return ExtentTestExpr(extent, relation, "circle", operands, planar=planar, area=area)
+            return ExtentTestExpr(extent, relation, "circle", operands, planar=planar, area=area, name=name)
         case PolygonSpec():
             return ExtentTestExpr(extent, relation, "polygon", polygon=polygon_text((region,)), planar=planar)
         case NamedRegionSpec() if not isinstance(region.member, Hole):
@@ -56,7 +58,7 @@ def extent_test(node: Inside, region: Region, stream: StreamSpec, catalogue: Cat
             assert area_spec is not None, "the region is bound"
             polygon = polygon_text(catalogue.polygons(area_spec, region.member))
             return ExtentTestExpr(
-                extent, relation, "polygon", polygon=polygon, planar=planar, area=region.area
+                extent, relation, "polygon", polygon=polygon, planar=planar, area=region.area, name=name
             )
         case NamedRegionSpec():
             raise NotSupportedError(f"a region named by a parameter {_OF_EXTENTS}", node.region.span)
@@ -85,6 +87,13 @@ def distance_from(place: tuple[float, float], stream: StreamSpec) -> Expr:
 def _extent(stream: StreamSpec) -> ColumnExpr:
     assert stream.extent is not None, "the stream's objects have an extent"
     return ColumnExpr(stream.extent)
+
+
+def _name(region: ast.Region) -> str:
+    """Return a region's name with its member; "" without a name."""
+    if not isinstance(region, ast.NamedRegion):
+        return ""
+    return region.name + (f"[{region.member.value!r}]" if isinstance(region.member, ast.Literal) else "")
 
 
 def _numbers(values: Iterable[float]) -> tuple[LiteralExpr, ...]:

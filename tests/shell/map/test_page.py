@@ -352,3 +352,28 @@ def test_regions_are_shaded_by_their_values(town: Town, browser: Browser, tmp_pa
         shown = "".join(browser.text("queries").split())  # where lines break is the browser's
         assert f"cars{told['least']}{told['most']}" in shown
     list(town.session.execute("DROP QUERY crowd; DROP REGIONS zones;"))
+
+
+def test_shapes_are_drawn_and_clicked(town: Town, browser: Browser, tmp_path: Path) -> None:
+    closures = Path(__file__).parents[3] / "sample_data" / "closures.csv"
+    columns = "id STRING, shape STRING, ts TIMESTAMP"
+    create = (
+        f"CREATE MOVING STREAM closures ({columns}) KEY id LOCATION (shape) TIME ts FROM FILE '{closures}';"
+    )
+    region = "CIRCLE(10.0290, 50.0157, 300 m)"
+    list(
+        town.session.execute(f"{create} REGISTER QUERY shut AS SELECT id FROM closures INTERSECTS {region};")
+    )
+    town.run(60)
+    file = tmp_path / "closures.html"
+    with town.mapped("closures", "shut", "--to", str(file)):
+        browser.wait(file.exists, "the page is written", 120)
+        browser.open(file.as_uri())
+        assert browser.run("return state.objects.shapes.solid") == [False, False, True]
+        assert len(browser.run("return state.queries[0].rings[0]")) == 73
+        inside = "return state.objects.keys[nearest(px(10.031), py(50.0178))]"  # far from its first corner
+        assert browser.run(inside) == "fair"
+        near = "return state.objects.keys[nearest(px(10.017), py(50.013) + 2)]"
+        assert browser.run(near) == "bridge"
+        assert browser.run("return nearest(px(10.017), py(50.016))") == -1
+    list(town.session.execute("DROP QUERY shut; DROP STREAM closures;"))

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from stqsh.client.map.history import Past, SceneHistory
 from stqsh.client.map.land import land_json
-from stqsh.client.read.spec_text import region_text
+from stqsh.client.read.spec_text import query_region_text
 from stqsh.shell.map.terminal.palette import LETTERS
 from stqsh.shell.status import alive_text
 from stqsh.shell.writers.text_columns import json_fragments
@@ -67,6 +67,17 @@ class PageHeader(TypedDict):
     patience: int
     tiles: str
     credit: str
+
+
+class PageExtents(TypedDict):
+    """The lines of the objects' extents in the objects' order.
+
+    `of` has the index of each line's object, and `solid` tells whether the line is a ring of a polygon.
+    """
+
+    of: NDArray[Any]
+    solid: NDArray[Any]
+    lines: Sequence[NDArray[Any]]
 
 
 class PageRegion(TypedDict):
@@ -216,8 +227,17 @@ def _objects(scene: Scene) -> bytes:
         orjson.dumps(name) + b":" + _list(json_fragments(table.column(name))) for name in table.column_names
     )
     numbers = {"x": _rounded(places.x, scene), "y": _rounded(places.y, scene), "slot": places.slot}
-    plain = orjson.dumps({"there": places.there, **numbers}, option=orjson.OPT_SERIALIZE_NUMPY)
+    value = {"there": places.there, "shapes": _extents(scene), **numbers}
+    plain = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
     return plain[:-1] + b',"keys":' + _list(json_fragments(places.keys)) + b',"columns":{' + columns + b"}}"
+
+
+def _extents(scene: Scene) -> PageExtents | None:
+    """Return the extents of the scene's objects; None if all are points."""
+    if scene.places.shapes is None:
+        return None
+    of, solid, lines = scene.places.lines()
+    return {"of": of, "solid": solid, "lines": [_rounded(line, scene) for line in lines]}
 
 
 def _past(past: Past, scene: Scene) -> bytes:
@@ -253,7 +273,7 @@ def _query(number: int, drawn: DrawnQuery, scene: Scene) -> PageQuery:
         "name": drawn.query.name,
         "letter": LETTERS[number],
         "kind": spec.region.shape,
-        "about": region_text(spec.region),
+        "about": query_region_text(spec),
         "text": spec.text,
         "state": drawn.query.state,
         "size": drawn.size,

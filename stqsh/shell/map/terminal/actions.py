@@ -17,7 +17,7 @@ from prompt_toolkit.data_structures import Point
 from prompt_toolkit.mouse_events import MouseButton, MouseEvent, MouseEventType
 
 from stqsh.arrays import Array
-from stqsh.shell.map.terminal.camera import Camera, in_view
+from stqsh.shell.map.terminal.camera import Camera
 from stqsh.shell.map.terminal.drawing import MapOptionsShown, position_of
 from stqsh.shell.map.terminal.loader import MapLoader
 from stqsh.shell.map.terminal.map_projection import MapProjection
@@ -151,16 +151,23 @@ def key_actions(actions: MapActions) -> dict[str, Callable[[], None]]:
 
 def in_the_middle(scene: Scene, projection: MapProjection) -> int | None:
     """Return the index of the object nearest to the centre; None if none is visible."""
-    return _nearest(scene, projection, np.flatnonzero(_seen(scene, projection)))
+    return _nearest(scene, projection, np.flatnonzero(scene.places.within(projection.box)))
 
 
 def nearest_to(scene: Scene, projection: MapProjection, dot: tuple[float, float], most: float) -> int | None:
-    """Return the index of the object nearest to a dot; None if none is within `most` dots across."""
-    number = _nearest(scene, projection, np.flatnonzero(_seen(scene, projection)), dot)
-    if number is None:
-        return None
-    across, down = projection.dots(scene.places.x[number : number + 1], scene.places.y[number : number + 1])
-    return number if _far(projection, across, down, dot)[0] <= most else None
+    """Return the index of the object nearest to a dot; None if none is within `most` dots across.
+
+    The distance of an object with an extent is that of its shape, 0 within it.
+    """
+    up = most / projection.tall
+    west, north = projection.place(dot[0] - most, dot[1] - up)
+    east, south = projection.place(dot[0] + most, dot[1] + up)
+    near = np.flatnonzero(scene.places.within((west, south, east, north)))
+    across, down = projection.dots(scene.places.x[near], scene.places.y[near])
+    far = _far(projection, across, down, dot)
+    if scene.places.shapes is not None:
+        far = np.fmin(far, _far_from_shapes(projection, scene.places.shapes[near], dot))
+    return int(near[np.argmin(far)]) if len(far) and far.min() <= most else None
 
 
 def next_one(
@@ -171,7 +178,7 @@ def next_one(
     Cycle through the members of shown answers, or else all visible objects; start with the one nearest to the
     centre. None if none is visible.
     """
-    seen = _seen(scene, projection)
+    seen = scene.places.within(projection.box)
     shown = [drawn for number, drawn in enumerate(scene.drawn) if number not in hidden]
     telling = [drawn.members for drawn in shown] + [
         np.array([drawn.focal]) for drawn in shown if drawn.focal is not None
@@ -196,10 +203,6 @@ def with_key(scene: Scene, text: str) -> int | None:
     return min(found.tolist(), key=lambda at: str(keys[at].as_py()), default=None) if text else None
 
 
-def _seen(scene: Scene, projection: MapProjection) -> Array:
-    return in_view(projection, scene.places.x, scene.places.y)
-
-
 def _nearest(
     scene: Scene, projection: MapProjection, choice: Array, dot: tuple[float, float] | None = None
 ) -> int | None:
@@ -214,6 +217,19 @@ def _nearest(
 def _far(projection: MapProjection, across: Array, down: Array, dot: tuple[float, float]) -> Array:
     """Return the visual distances of dots, float64 (n,), from one dot; in dots across."""
     distances: Array = np.hypot(across - dot[0], (down - dot[1]) * projection.tall)
+    return distances
+
+
+def _far_from_shapes(projection: MapProjection, shapes: Array, dot: tuple[float, float]) -> Array:
+    """Return the visual distances of shapes from one dot; NaN without a shape."""
+    import shapely  # takes a while to load
+
+    def on_screen(places: Array) -> Array:
+        across, down = projection.dots(places[:, 0], places[:, 1])
+        return np.column_stack([across, down * projection.tall])
+
+    spot = shapely.Point(dot[0], dot[1] * projection.tall)
+    distances: Array = shapely.distance(shapely.transform(shapes, on_screen), spot)
     return distances
 
 

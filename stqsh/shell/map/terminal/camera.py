@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from stqsh.arrays import Array
 from stqsh.shell.map.terminal.canvas import DotGrid
 from stqsh.shell.map.terminal.drawing import extent, position_of
 from stqsh.shell.map.terminal.map_projection import MapProjection, fitted
@@ -108,22 +107,15 @@ class Camera:
     def look_at(self, scene: Scene, number: int) -> None:
         """Move an object into view without a change of scale."""
         x, y = scene.places.x[number : number + 1], scene.places.y[number : number + 1]
-        if self.projection is None or in_view(self.projection, x, y)[0]:
+        if self.projection is None or scene.places.within(self.projection.box)[number]:
             return
         self.is_fitting = False
         self.projection = self.projection.centred(float(x[0]), float(y[0]))
 
 
-def in_view(projection: MapProjection, x: Array, y: Array) -> Array:
-    """Return which places, float64 (n,), are shown; bool (n,)."""
-    x1, y1, x2, y2 = projection.box
-    inside: Array = (x1 <= x) & (x <= x2) & (y1 <= y) & (y <= y2)
-    return inside
-
-
 def _is_ill_fitted(scene: Scene, projection: MapProjection) -> bool:
     """Return whether many objects are out of view, or all of them fill only a small part of the view."""
-    inside = in_view(projection, scene.places.x, scene.places.y)
+    inside = scene.places.within(projection.box)
     if len(inside) and float(inside.mean()) < 1 - _LEFT:
         return True
     best = fitted(extent(scene), projection)

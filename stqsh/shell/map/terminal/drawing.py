@@ -50,7 +50,8 @@ class MapOptionsShown:
 
 def extent(scene: Scene) -> Box | None:
     """Return the box of all objects and of the queries' regions, or else of the named regions."""
-    boxes = [box_of(scene.places.x, scene.places.y)]
+    places = scene.places.boxes()
+    boxes = [box_of(places[:, [0, 2]].ravel(), places[:, [1, 3]].ravel())]
     boxes += [_box_of_outline(drawn.outline) for drawn in scene.drawn]
     boxes += [_box_of_outline(region.outline) for region in _shaded(scene.drawn)]
     found = joined([box for box in boxes if box is not None])
@@ -72,10 +73,12 @@ def draw(
         _draw_graticule(canvas, projection, palette)
     if look.slots:
         _draw_cells(canvas, scene, projection, palette)
-    visible = _draw_objects(canvas, scene, (across, down), look, palette)
+    visible = _draw_objects(canvas, scene, projection, (across, down), look, palette)
     shown = [(number, drawn) for number, drawn in enumerate(scene.drawn) if number not in look.hidden]
     if look.regions:
         _draw_regions(canvas, scene, shown, projection, palette)
+    for number, drawn in shown:
+        _draw_shapes(canvas, scene, drawn.members, projection, palette.of(number))
     for number, drawn in shown:
         _draw_answer(canvas, drawn, (across, down), LETTERS[number], palette.of(number, "bold"))
     for number, drawn in shown:
@@ -162,26 +165,40 @@ def _draw_cells(canvas: Canvas, scene: Scene, projection: MapProjection, palette
 
 
 def _draw_objects(
-    canvas: Canvas, scene: Scene, at: tuple[Array, Array], look: MapOptionsShown, palette: Palette
+    canvas: Canvas,
+    scene: Scene,
+    projection: MapProjection,
+    at: tuple[Array, Array],
+    look: MapOptionsShown,
+    palette: Palette,
 ) -> int:
-    """Draw objects as dots, shades, or in the colours of their slots; return the number of visible ones."""
+    """Draw objects as dots and shapes, shades, or in their slots' colours; return how many are visible."""
     across, down = at
     counts = canvas.grid.counts(across, down)
     visible, occupied = int(counts.sum()), int((counts > 0).sum())
     if look.slots:
-        _draw_slots(canvas, scene, at, palette)
+        _draw_slots(canvas, scene, projection, at, palette)
     elif look.density == "on" or (look.density == "auto" and visible > occupied * canvas.grid.dots_each):
         canvas.shade(across, down, "")
     else:
+        _draw_shapes(canvas, scene, np.arange(len(across)), projection, "")
         canvas.points(across, down, "")
-    return visible
+    return visible if scene.places.shapes is None else int(scene.places.within(projection.box).sum())
 
 
-def _draw_slots(canvas: Canvas, scene: Scene, at: tuple[Array, Array], palette: Palette) -> None:
+def _draw_shapes(canvas: Canvas, scene: Scene, objects: Array, projection: MapProjection, style: str) -> None:
+    """Draw the edges of some objects' shapes."""
+    canvas.lines(_in_dots(scene.places.edges(objects), projection), style)
+
+
+def _draw_slots(
+    canvas: Canvas, scene: Scene, projection: MapProjection, at: tuple[Array, Array], palette: Palette
+) -> None:
     """Draw objects in the colours of their slots, or as digits if there are no colours."""
     across, down = at
     for slot in np.unique(scene.places.slot[scene.places.slot >= 0]).tolist():
         mine = scene.places.slot == slot
+        _draw_shapes(canvas, scene, np.flatnonzero(mine), projection, palette.of(slot))
         if palette.is_plain or not canvas.grid.braille:
             canvas.letters(across[mine], down[mine], str(slot % 10), palette.of(slot))
         else:

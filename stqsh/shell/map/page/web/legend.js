@@ -91,6 +91,24 @@ function nearest(left, top) {
     const far = ((x[i] - centre[0]) * across) ** 2 + ((y[i] - centre[1]) * view.scale) ** 2;
     if (far < least) { least = far; best = i; }
   }
+  return best >= 0 ? best : onShape(left, top);
+}
+
+// The object with a shape that holds a point of the screen, or has an edge near it; -1 for none.
+function onShape(left, top) {
+  const { of, solid, lines } = scene.objects.shapes ?? { lines: [] };
+  let best = -1, least = 6 ** 2, within = false;
+  lines.forEach((line, n) => {
+    if (n === 0 || of[n] !== of[n - 1]) within = false;
+    line.forEach(([x, y], i) => {
+      const [x1, y1] = i ? [px(line[i - 1][0]), py(line[i - 1][1])] : [px(x), py(y)], [dx, dy] = [px(x) - x1, py(y) - y1];
+      const along = Math.min(1, Math.max(0, ((left - x1) * dx + (top - y1) * dy) / (dx * dx + dy * dy || 1)));
+      const far = (left - x1 - along * dx) ** 2 + (top - y1 - along * dy) ** 2;
+      if (far < least) { least = far; best = of[n]; }
+      if (solid[n] && (y1 > top) !== (y1 + dy > top) && left < x1 + (top - y1) / dy * dx) within = !within;
+    });
+    if (within && of[n] !== of[n + 1]) { least = 0; best = of[n]; }
+  });
   return best;
 }
 

@@ -26,6 +26,8 @@ function paint() {
   }
   paintTrails();
   clearSheet();
+  if (chosen.objects) paintAllShapes();
+  if (scene.objects.shapes) shown.forEach(({ query, number }) => paintShapes(Set.prototype.has.bind(new Set(query.members)), hue(number), 0.25));
   if (chosen.objects) paintObjects();
   shown.forEach(({ query, number }) => manyMembers(query, hue(number)));
   paintSheet();
@@ -49,10 +51,7 @@ const shaded = (query) => query.shades ? query.shades.regions : [];
 
 function trace(rings) {
   pen.beginPath();
-  rings.forEach((ring) => {
-    ring.forEach(([x, y], i) => i ? pen.lineTo(px(x), py(y)) : pen.moveTo(px(x), py(y)));
-    pen.closePath();
-  });
+  rings.forEach((ring) => { stroke(ring); pen.closePath(); });
 }
 
 function outline(rings, colour, fill, dash) {
@@ -122,10 +121,43 @@ function dots(count, which, colour, side) {
   }
 }
 
+function paintAllShapes() {
+  if (!chosen.slots) return paintShapes(() => true, css("--dot"), 0.12);
+  const { slot } = scene.objects;
+  [...new Set(slot)].forEach((one) => paintShapes((i) => slot[i] === one, one >= 0 ? slotHue(one) : css("--dot"), 0.12));
+}
+
 function paintObjects() {
   const { x, slot } = scene.objects, many = x.length > 5000, opacity = many ? 0.7 : 0.9;
   const plain = bytes(css("--dot"), opacity), hues = new Map([...new Set(chosen.slots ? slot : [])].map((one) => [one, bytes(slotHue(one), opacity)]));
   dots(x.length, (n) => n, chosen.slots ? (i) => slot[i] >= 0 ? hues.get(slot[i]) : plain : () => plain, many ? 2 : 3.5);
+}
+
+// The shapes of objects that are no points; `which` tells whether an object is painted. A shape is filled on its
+// own, because two that overlap would leave a hole; of very many only the lines are painted.
+const MOST_FILLED = 5000;
+function paintShapes(which, colour, fill) {
+  const { shapes } = scene.objects;
+  if (!shapes) return;
+  const { of, solid, lines } = shapes;
+  pen.lineWidth = 1.2;
+  pen.beginPath();
+  lines.forEach((line, n) => { if (which(of[n])) stroke(line); });
+  pen.strokeStyle = pen.fillStyle = colour;
+  pen.stroke();
+  if (lines.length > MOST_FILLED) return;
+  pen.globalAlpha = fill;
+  for (let n = 0; n < lines.length;) {
+    const owner = of[n];
+    pen.beginPath();
+    for (; n < lines.length && of[n] === owner; n++) if (solid[n] && which(owner)) stroke(lines[n]);
+    pen.fill("evenodd");
+  }
+  pen.globalAlpha = 1;
+}
+
+function stroke(line) {
+  line.forEach(([x, y], i) => i ? pen.lineTo(px(x), py(y)) : pen.moveTo(px(x), py(y)));
 }
 
 function spokes(query, colour) {

@@ -38,6 +38,7 @@ function extent() {
   };
   scene.objects.x.forEach((x, i) => take(x, scene.objects.y[i]));
   const corners = (rings) => rings.forEach((ring) => ring.forEach(([x, y]) => take(x, y)));
+  corners(scene.objects.shapes?.lines ?? []);
   scene.queries.forEach((query) => { corners(query.rings); shaded(query).forEach(({ rings }) => corners(rings)); });
   if (!box) state.areas.forEach((area) => corners(area.rings));
   return box ?? (state.planar ? [-1, -1, 1, 1] : [-180, -85, 180, 85]);
