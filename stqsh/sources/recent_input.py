@@ -22,7 +22,7 @@ from stqsh.routing.text_splits import TextSample
 from stqsh.sources.replay_store.spatial_extent import SAMPLE, bounds_of
 from stqsh.sources.replay_store.store import ReplayStore, open_store
 from stqsh.spec.expression import ColumnExpr
-from stqsh.spec.query import OrderColumn, SelectColumn, SnapshotSpec
+from stqsh.spec.query import Members, OrderColumn, Result, SelectColumn, SnapshotSpec
 from stqsh.spec.region import EverywhereSpec
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import area_boxes
@@ -195,14 +195,13 @@ def _asked_records(stream: StreamSpec, text: str | None, ask: Ask | None) -> _Re
 def _question(stream: StreamSpec, columns: list[str]) -> SnapshotSpec:
     """Return the snapshot of columns of a stream's objects; for events, of the latest ones."""
     latest = (OrderColumn(ColumnExpr(stream.time), is_descending=True),) if stream.is_event else ()
+    select = tuple(SelectColumn(column, ColumnExpr(column)) for column in columns)
     return SnapshotSpec(
         stream=stream.name,
         stream_id=stream.id,
         kind="range",
-        region=EverywhereSpec(),
-        select=tuple(SelectColumn(column, ColumnExpr(column)) for column in columns),
-        order=latest,
-        limit=RECENT if latest else None,
+        members=Members(region=EverywhereSpec()),
+        result=Result(select=select, order=latest, limit=RECENT if latest else None),
     )
 
 
