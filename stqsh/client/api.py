@@ -522,6 +522,8 @@ class Session:
             return
         self._is_closed = True
         try:
+            if not self.home.temporary:
+                self.snapshots.save()
             for query in owned_queries(self.connection.db):
                 if query.id in self._context.subscribed:
                     drop_if_live(self.connection.db, query)

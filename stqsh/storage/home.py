@@ -5,6 +5,7 @@
       updates/          update log, one Arrow IPC file a batch, the oldest ones folded
       readers/          clients' leases: how far each has read the update log
       answers/          answers to snapshots that went through the control log
+      views/            what clients have built to answer snapshots of events faster
       checkpoint/       Spark's checkpoint; or checkpoint.uri, which names its place
       checkpoints/      on a cluster, checkpoints that continue another one, by their first batches
       state/            the slots' snapshots and logs
@@ -82,6 +83,11 @@ class SessionHome:
     def answers(self) -> Path:
         """The folder of answers to snapshots that went through the log."""
         return self.path / "answers"
+
+    @property
+    def views(self) -> Path:
+        """The folder of what clients have built to answer snapshots of events faster."""
+        return self.path / "views"
 
     @property
     def checkpoint(self) -> Path:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from unittest import mock
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -21,8 +22,9 @@ from stqsh.core.snapshots.cache import covering, margin_choice, selection, time_
 from stqsh.core.snapshots.cache.cells import CellBox, CellGrid, CellNode, Extent
 from stqsh.core.snapshots.cache.event_views import EventViews, Usage
 from stqsh.core.snapshots.cache.questions import question_of
+from stqsh.core.snapshots.cache.saved_views import SavedViews, lay_out, pack_views, unpack_views
 from stqsh.core.snapshots.cache.selection import ViewCandidate, dominated, greedy
-from stqsh.core.snapshots.cache.snapshot_cache import CachePolicy, SnapshotCache
+from stqsh.core.snapshots.cache.snapshot_cache import CachePolicy, KeptViews, SnapshotCache
 from stqsh.core.snapshots.cache.views import Size
 from stqsh.core.snapshots.select import part, selection_of, whole
 from stqsh.lang.binder.bind import Catalogue, bind
@@ -78,6 +80,36 @@ QUESTIONS = st.builds(
     st.none() | st.integers(-1, 1),
     st.sampled_from([(), ("n",), ("status",), ("n", "status"), ("MINUTE(ts)", "n"), ("n % 2",)]),
 )
+
+
+class Files:
+    """The files of a session's caches, in memory."""
+
+    def __init__(self):
+        self.stored = {}
+
+    def write(self, slot, stream, kept):
+        packed = None if kept.views is None else pack_views(kept.views)
+        places, parts = lay_out({} if packed is None else packed.contents)
+        index = None if packed is None else msgspec.msgpack.encode(packed.index)
+        self.stored[slot, stream] = (
+            kept.numbering,
+            kept.sample,
+            kept.scanned,
+            index,
+            places,
+            b"".join(parts),
+        )
+
+    def read(self, slot, stream):
+        if (slot, stream) not in self.stored:
+            return None
+        numbering, sample, scanned, index, places, content = self.stored[slot, stream]
+        views = None
+        if index is not None:
+            saved = msgspec.msgpack.decode(index, type=SavedViews)
+            views = unpack_views(saved, places, np.frombuffer(bytearray(content), np.uint8))
+        return KeptViews(numbering, sample, views, scanned)
 
 
 @pytest.fixture(autouse=True)
@@ -157,7 +189,7 @@ def shown(table):
 @given(STEPS, st.lists(QUESTIONS, min_size=1, max_size=4), st.data())
 def test_answers_with_views_are_those_of_scans_and_of_brute_force(steps, questions, data) -> None:
     slots, rows, first, number = [Slot(**EVENTS), Slot(**EVENTS)], [], 1, 0
-    kept = SnapshotCache(1 << 20, EAGER, 1 << 20)
+    kept = SnapshotCache(1 << 20, EAGER, 1 << 20, files=Files())
     slots[1].state.header["slot"] = 1
     for length, some in steps:
         last = first + length
@@ -172,6 +204,9 @@ def test_answers_with_views_are_those_of_scans_and_of_brute_force(steps, questio
         rows += [dict(zip(names, row, strict=True)) for row in timed]
         first = last + 1
         for _ in range(2):
+            if data.draw(st.booleans(), label="another client"):
+                kept.save()
+                kept = SnapshotCache(1 << 20, EAGER, 1 << 20, files=kept.files)
             budget = st.sampled_from([1 << 20, 1 << 20, 2000, 0])
             kept.limit(data.draw(budget), data.draw(budget))
             for asked in questions:
@@ -207,6 +242,39 @@ def test_views_are_used_and_outlive_the_renumbering_of_events() -> None:
     assert sum(view.hits for view in views.views) > 10
     assert usage.views > 0
     assert usage.spared > 2 * usage.read
+
+
+def test_another_client_reads_what_is_stored_only_for_the_same_events() -> None:
+    where = "status CONTAINS 'jam' INSIDE (0, 0, 9, 9)"
+    text = f"n, COUNT(*), SUM(x), TOPK(status, 2) FROM taxis WHERE {where} GROUP BY n"
+    draw = np.random.default_rng(1)
+    rows = [
+        (1, f"{i}", *draw.random(2), 1 + i // 25, "jam free" if i % 3 else "free", i % 3) for i in range(200)
+    ]
+    slots = [Slot(**EVENTS), Slot(**EVENTS)]
+    slots[0].batch(1, 9, rows)
+    slots[1].batch(1, 9, rows[1:])
+    files = Files()
+    kept = SnapshotCache(1 << 20, EAGER, 1 << 20, files=files)
+    for _ in range(8):
+        scanned = answer([slots[0].state], text, kept)
+    asked, selected = selection_of(slots[0].state, spec_of(text)), selection_of(slots[1].state, spec_of(text))
+    kept.save()
+    other = SnapshotCache(1 << 20, EAGER, 1 << 20, files=files)
+    usage = other.planned(slots[0].state, asked)
+    assert usage is not None
+    assert usage == kept.planned(slots[0].state, asked)
+    assert usage.views + usage.listed > 0
+    assert answer([slots[0].state], text, other).equals(scanned)
+    [(_, _, views)] = other.all()
+    assert views.history.asked == 9
+    for stored in (rows[:100], []):  # other events, and fewer of the same
+        slot = Slot(**EVENTS)
+        slot.batch(1, 9, stored)
+        unlike = SnapshotCache(1 << 20, EAGER, 1 << 20, files=files)
+        assert unlike.planned(slot.state, selection_of(slot.state, spec_of(text))) is None
+    assert SnapshotCache(1 << 20, EAGER, files=files).planned(slots[1].state, selected) is None
+    assert SnapshotCache(0, EAGER, files=files).planned(slots[0].state, asked) is None
 
 
 def said(count, text, kept, budget=1 << 20):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -11,6 +12,7 @@ import pytest
 from support.local import local_session
 
 from stqsh.client.api import Session
+from stqsh.client.read import view_files
 from stqsh.client.results import Answer, Rows
 from stqsh.core.snapshots.cache import margin_choice, time_slots
 from stqsh.core.snapshots.cache.snapshot_cache import CachePolicy
@@ -130,3 +132,49 @@ def test_word_lists_answer_for_rows_and_aggregates_and_are_shown(session: Sessio
 def _items(session: Session, question: str = QUESTION) -> tuple[list[str], list[Any]]:
     rows = table(session, f"EXPLAIN {question}")["explain"]
     return [row["item"] for row in rows], [row["value"] for row in rows]
+
+
+def test_what_a_client_has_built_is_found_by_the_next_one(session: Session) -> None:
+    list(session.execute("SET cache.views = 0; SET cache.objects = 0;"))
+    scanned = ask(session)
+    list(session.execute("SET cache.views = '1 MB';"))
+    folder, eager = session.home.views, CachePolicy(least=0, scans=0, first=4, always=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    session.snapshots.kept().patience = eager
+    with (
+        mock.patch.multiple("stqsh.core.snapshots.cache.covering", VIEW_COST=1.0),
+        mock.patch.multiple("stqsh.core.snapshots.cache.selection", VIEW_COST=1.0),
+    ):
+        for _ in range(12):
+            assert ask(session).equals(scanned)
+        session.snapshots.save()
+        written = sorted(path.name for path in folder.iterdir())
+        assert [path.split("-")[0] for path in written] == ["0", "0", "1", "1"]
+
+        def has_views() -> bool:
+            """Whether views answer the question of a client that has asked nothing."""
+            session.snapshots._kept = None
+            session.snapshots.kept().patience = eager
+            is_shown = "views" in table(session, "SHOW CACHE;")
+            kept = str(dict(zip(*_items(session), strict=True)).get("kept"))
+            assert is_shown == bool(re.match("[1-9][0-9]* views with", kept))
+            assert ask(session).equals(scanned)
+            return is_shown
+
+        assert has_views()
+        session.snapshots.save()
+        assert sorted(path.name for path in folder.iterdir()) == written  # only the history is new
+        with mock.patch.object(view_files, "FORMAT", 0):
+            assert not has_views()
+        for path in folder.glob("*.arrays"):
+            content = bytearray(path.read_bytes())
+            content[len(content) // 2] ^= 1
+            path.write_bytes(content)
+        assert not has_views()
+        for _ in range(12):
+            assert ask(session).equals(scanned)
+        session.snapshots.save()
+        assert has_views()
+        for path in folder.glob("*.index"):
+            path.write_bytes(path.read_bytes()[:40])
+        assert not has_views()

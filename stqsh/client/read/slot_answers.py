@@ -11,6 +11,7 @@ from stqsh.client.read.asked_slots import AskedCount, AskedSlots
 from stqsh.client.read.projection import FunctionError
 from stqsh.client.read.snapshots import SnapshotResult
 from stqsh.core.conditions.user_functions import FAILURE
+from stqsh.core.contract.snapshot_selection import PresentObjects
 from stqsh.core.snapshots.analysis import OperatorRun, analyse
 from stqsh.core.snapshots.cache.event_views import Usage
 from stqsh.core.snapshots.cache.snapshot_cache import SnapshotCache
@@ -59,6 +60,15 @@ def planned(states: list[SlotState], spec: SnapshotSpec, kept: SnapshotCache) ->
     selections = ((state, selection_of(state, spec, place)) for state in states)
     found = (kept.planned(state, one) for state, one in selections if one is not None)
     return [usage for usage in found if usage is not None]
+
+
+def open_kept(states: list[SlotState], streams: Iterable[int], kept: SnapshotCache) -> None:
+    """Read the stored caches of some streams' events."""
+    for stream in streams:
+        for state in states:
+            present = PresentObjects.of(state, stream)
+            if present is not None:
+                kept.open(state, present)
 
 
 def analysis(states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec) -> tuple[OperatorRun, ...]:

@@ -36,7 +36,7 @@ from stqsh.storage.session_settings import session_settings
 from stqsh.units import parse_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import pyarrow as pa
 
@@ -134,6 +134,8 @@ class SnapshotReader:
             return self._ask_past(spec, stream, progress.step)
         kept = self.kept() if stream.is_event else None
         found = self.read(lambda states: answer(self.asked, states, spec, stream, kept), progress.step)
+        if kept is not None and kept.is_due:
+            kept.save()
         if found is not None:
             return found
         shares, progress = self._shares(spec, progress.step)
@@ -157,19 +159,35 @@ class SnapshotReader:
         return remote_slots(self._connection, *self._shares(spec, step), spec) if found is None else found
 
     def kept(self) -> SnapshotCache:
-        """Return this client's cache for snapshots of events.
+        """Return this client's cache for snapshots of events, which begins with what earlier clients built.
 
         Its size is limited by `cache.views` and `cache.objects`.
         """
+        from stqsh.client.read.view_files import SessionViewFiles
         from stqsh.core.snapshots.cache.snapshot_cache import SnapshotCache
 
         settings = session_settings(self._connection.db, self._profile)
         texts = (str(settings[name].value) for name in ("cache.views", "cache.objects"))
         views, objects = (0 if text == "0" else parse_size(text) for text in texts)
         if self._kept is None:
-            self._kept = SnapshotCache(views)
+            files = SessionViewFiles(self._connection.home, self._connection.db)
+            self._kept = SnapshotCache(views, files=files)
         self._kept.limit(views, objects)
         return self._kept
+
+    def save(self) -> None:
+        """Store what the cache has built, for later clients."""
+        if self._kept is not None:
+            self._kept.save()
+
+    def opened(self, streams: Iterable[int]) -> SnapshotCache:
+        """Return this client's cache, with what is stored of some streams' events."""
+        from stqsh.client.read.slot_answers import open_kept
+
+        kept, step = self.kept(), self._connection.progress().step
+        if step:
+            self.read(lambda states: open_kept(states, streams, kept), step)
+        return kept
 
     def planned(self, spec: SnapshotSpec) -> Usage | None:
         """Return how the cache would answer a snapshot, over all slots; None if the slots must be scanned."""
@@ -305,8 +323,7 @@ def _measurement(spec: BoundQuery) -> SnapshotSpec:
         stream=spec.stream,
         stream_id=spec.stream_id,
         kind=spec.kind,
-        region=spec.region,
-        condition=spec.condition,
+        members=spec.members,
         join=spec.join,
         areas=spec.areas,
         measure=spec.id,

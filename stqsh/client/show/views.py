@@ -25,7 +25,8 @@ VIEW_COLUMNS = ("stream", "slot", "area", "only", "by", "of", "rows", "bytes", "
 def show_views(db: ControlDb, snapshots: SnapshotReader) -> Iterator[Rows]:
     """Yield the contents of the cache for snapshots of events, and each view; nothing if it is empty."""
     names = {stream.id: stream.name for stream in live_streams(db)}
-    kept = [one for one in snapshots.kept().all() if one[1] in names]
+    events = [stream.id for stream in live_streams(db) if stream.spec.is_event]
+    kept = [one for one in snapshots.opened(events).all() if one[1] in names]
     if not kept:
         return
     yield Rows(

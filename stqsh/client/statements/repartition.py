@@ -201,7 +201,7 @@ def _check_steps_known(context: StatementContext, stream: StreamRow) -> None:
     """Raise `StqshError` if a query's first step is unknown and its answer depends on it."""
     unknown = unknown_until(context.connection.db)
     for query in live_queries(context.connection.db) if unknown else ():
-        timed = query.spec.for_us is not None or query.spec.options.since_now
+        timed = query.spec.timing.for_us is not None or query.spec.members.since_now
         if query.stream_id == stream.id and query.id <= unknown and timed:
             raise StqshError(
                 f"query {query.name} was registered by an older version, which did not record its step",

@@ -318,7 +318,7 @@ class RefreshedRowsKind(MergingKind):
     def explain(self, given: ExplainInput) -> KindExplanation:
         """Return what EXPLAIN shows: each refresh lists the members."""
         found = RangeKind().explain(given)
-        operators = order_operators(getattr(given.spec, "top_n", None))
+        operators = order_operators(given.spec)
         is_still = given.stream.is_event and given.spec.region.focal_key is None
         refreshes = _BY_EVENT if is_still else _BY_REFRESH
         return replace(found, operators=(*found.operators, *operators), refreshes=refreshes)
@@ -411,7 +411,7 @@ class RefreshedNearestRowsKind(MergingKind):
     def explain(self, given: ExplainInput) -> KindExplanation:
         """Return what EXPLAIN shows: a refresh finds members as a snapshot does."""
         found = NearestKind().explain(given)
-        operators = order_operators(getattr(given.spec, "top_n", None))
+        operators = order_operators(given.spec)
         index = "none: each refresh searches the objects near"
         return replace(found, operators=(*found.operators, *operators), index=index, chance=0.0)
 

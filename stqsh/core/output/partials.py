@@ -76,7 +76,7 @@ HOLDS = pa.schema(
 which changes may become due, and the batch's clock, as in `stqsh.spec.clock.BatchClock`."""
 
 GROUPS = pa.schema([("query", pa.int64()), ("spec", pa.dictionary(pa.int32(), pa.string()))])
-"""A new query whose merged rows are added up, and the JSON of its `AggregateSpec`."""
+"""A new query whose merged rows are added up, and the JSON of its `GroupForm`."""
 
 PART_CANDIDATES = 1 << 17
 """The most candidates in a chunk."""

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from stqsh.lang.ast.expressions import Literal, Quantity
 from stqsh.lang.ast.statements import RegisterQueries, RegisterQuery
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.errors import BindError, NotSupportedError, near
 from stqsh.spec.aggregate import AggregateSpec
-from stqsh.spec.query import BUILT_IN, QueryOptions
+from stqsh.spec.query import BUILT_IN, QuerySpec, with_members, with_result, with_timing
 
 OPTIONS = ("changes", "dwell", "error", "kind", "min_accuracy")
 
 
-def query_options(
-    query: RegisterQuery | RegisterQueries, kind: str, aggregates: AggregateSpec | None = None
-) -> tuple[str, QueryOptions]:
-    """Return the query's kind (`kind` unless an option names another), and the given options.
+def with_options(query: RegisterQuery | RegisterQueries, spec: QuerySpec) -> QuerySpec:
+    """Return a query with its FOR, its SINCE NOW and the options of its WITH clause.
 
     Args:
         query: The statement.
-        kind: The kind of the query according to its SELECT.
-        aggregates: Its aggregates.
+        spec: The query that its SELECT means.
 
     Raises:
         BindError: an option does not exist, or its value is invalid.
@@ -33,17 +32,20 @@ def query_options(
             raise BindError(
                 f"a query has no option {name!r}", place, expected=OPTIONS, near=near(name, OPTIONS)
             )
-    wanted_kind, switch, dwell = given.get("kind"), given.get("changes"), given.get("dwell")
-    share, error = given.get("min_accuracy"), given.get("error")
-    if wanted_kind is not None:
-        kind = _kind(wanted_kind, kind)
-    changes = switch is not None and _switch(switch, "changes")
-    return kind, QueryOptions(
+    if (kind := given.get("kind")) is not None:
+        spec = replace(spec, kind=_kind(kind, spec.kind))
+    if (error := given.get("error")) is not None:
+        spec = with_result(spec, aggregates=_with_error(error, spec))
+    if (share := given.get("min_accuracy")) is not None:
+        spec = with_members(spec, min_accuracy=_share(share))
+    if query.since_now:
+        spec = with_members(spec, since_now=True)
+    switch, dwell = given.get("changes"), given.get("dwell")
+    return with_timing(
+        spec,
         dwell_us=None if dwell is None else _dwell(dwell),
-        min_accuracy=None if share is None else _share(share),
-        since_now=query.since_now,
-        changes=changes,
-        error=None if error is None else _error(error, aggregates),
+        changes=switch is not None and _switch(switch, "changes"),
+        for_us=None if query.duration is None else duration_us(query.duration, "FOR"),
     )
 
 
@@ -68,15 +70,16 @@ def _dwell(value: Literal | Quantity) -> int:
     return duration_us(value, "dwell")
 
 
-def _error(value: Literal | Quantity, aggregates: AggregateSpec | None) -> float:
+def _with_error(value: Literal | Quantity, spec: QuerySpec) -> AggregateSpec:
     number = value.value if isinstance(value, Literal) and value.kind in ("INTEGER", "DECIMAL") else None
     if number is None or not 0 < float(number) < 1:
         raise BindError("error must be a number between 0 and 1, such as 0.01", value.span)
+    aggregates = spec.aggregates
     if aggregates is None or all(measure.function != "topk" for measure in aggregates.measures):
         raise BindError("error is for TOPK, whose counts it allows to be too high", value.span)
-    if aggregates.sync_us is None or aggregates.over == "nearest":
+    if spec.timing.sync_us is None or spec.region.is_nearest:
         raise NotSupportedError("approximate TOPK without SYNC or WINDOW, or over NEAREST", value.span)
-    return float(number)
+    return replace(aggregates, error=float(number))
 
 
 def _share(value: Literal | Quantity) -> float:

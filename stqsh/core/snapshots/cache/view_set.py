@@ -39,12 +39,13 @@ class QuestionHistory:
         due: the number of questions after which views are chosen again; it doubles each time, but grows
             by at most `REMEMBERED`.
         questions: the latest questions.
+        seen: how many events there were at each of them.
     """
 
     asked: int = 0
     due: int = 24
     questions: deque[Asked] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
-    _seen: deque[int] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    seen: deque[int] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
 
     def add(self, question: Question, cover: SnapshotPlan, slots: TimeSlots, events: int) -> None:
         """Add a question, asked when there were `events` events, and its plan."""
@@ -52,7 +53,7 @@ class QuestionHistory:
         total = max(1, slots.end)
         whole = sum(slot.end - slot.begin for slot, is_whole in slots.among(question.times) if is_whole)
         self.questions.append(Asked(question.shape, cover.covered, whole / total, cover.weight))
-        self._seen.append(events)
+        self.seen.append(events)
 
     def postpone(self) -> None:
         """Set when views are chosen next."""
@@ -60,7 +61,7 @@ class QuestionHistory:
 
     def arrivals(self, events: int) -> float:
         """Return the share of all events that arrived after the first of the questions."""
-        return (events - self._seen[0]) / max(1, events)
+        return (events - self.seen[0]) / max(1, events)
 
 
 @dataclass

@@ -86,6 +86,11 @@ class View:
         self.parts[slot.rows] = states
         self._weigh()
 
+    def adopt(self, parts: dict[Rows, States]) -> None:
+        """Store the states of several time slots."""
+        self.parts |= parts
+        self._weigh()
+
     def size_over(self, slots: Sequence[TimeSlot]) -> int:
         """Return how many rows are added up for some time slots; the view must have all of them."""
         return size_of(self._sum(slots).states)
