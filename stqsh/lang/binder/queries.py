@@ -26,7 +26,7 @@ from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.binder.names import check_free, query_named
 from stqsh.lang.binder.parameters import Hole, typed
 from stqsh.lang.binder.places import SAY_PLACES
-from stqsh.lang.binder.query_options import query_options
+from stqsh.lang.binder.query_options import AS_A_QUERY, query_options, snapshot_error
 from stqsh.lang.binder.regions import (
     ANTIMERIDIAN,
     bound_nearest,
@@ -241,6 +241,10 @@ def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
     select = expanded(select, catalogue)
     if not select.relations:
         raise BindError("a continuous query needs a FROM", select.items[0].span, expected=("FROM a stream",))
+    if select.options:
+        name, value = select.options[0]
+        place = select.option_name(name, value.span)
+        raise BindError("WITH after a SELECT is for snapshots", place, hint=AS_A_QUERY)
     query, select = _query(select, catalogue), without_distinct(select, catalogue)
     if query.scope.stream.keeps_none:
         _check_forgotten(select, query.spec)
@@ -434,13 +438,16 @@ def _snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
     )
     if is_aggregated(select):
         _check_ranking(select, query)
-    if _counts_only(select):
+    if not is_aggregated(select):
+        snapshot_error(select, None)
+    if _counts_only(select) and not select.options:
         [item] = select.items
         return replace(spec, aggregate="count", output=item.alias or "count")
     if is_aggregated(select):
         aggregates = aggregated(select, query.scope, bound.region.is_nearest)
         areas = _areas(bound, *aggregates.over_records)
-        return replace(spec, aggregates=replace(aggregates, sync_us=None), areas=areas, limit=None)
+        aggregates = replace(aggregates, sync_us=None, error=snapshot_error(select, aggregates))
+        return replace(spec, aggregates=aggregates, areas=areas, limit=None)
     outputs = select_list(select.items, query.scope)
     order = _ordering(select, query.scope, outputs)
     values = [*(typed.expr for typed in outputs.values()), *(one.value for one in order)]
