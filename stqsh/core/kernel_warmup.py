@@ -67,13 +67,15 @@ from stqsh.spec.query import (
     RANGE,
     TOP_N,
     AskSpec,
+    Members,
     OrderColumn,
-    QueryOptions,
+    Result,
     SelectColumn,
     SlotQuery,
     SnapshotSpec,
-    TopNSpec,
+    Timing,
     kind_of_region,
+    with_members,
 )
 from stqsh.spec.region import (
     CircleSpec,
@@ -184,9 +186,9 @@ _GROUPED = AggregateSpec(
     select=(_NUMBER,),
 )
 _AGGREGATES = (
-    AggregateSpec(measures=(Measure("count"),), select=(_NUMBER,)),
-    _GROUPED,
-    replace(_GROUPED, sync_us=_TICK),
+    (AggregateSpec(measures=(Measure("count"),), select=(_NUMBER,)), Timing()),
+    (_GROUPED, Timing()),
+    (_GROUPED, Timing(sync_us=_TICK)),
 )
 
 
@@ -351,11 +353,14 @@ def _all_queries(spec: StreamSpec) -> list[SlotQuery]:
         around = _around(_keys(spec)[0])
         asked += [(region, condition) for region in around for condition in (None, _FREE)]
     queries = _queries(asked)
-    first = TopNSpec((OrderColumn(ColumnExpr("n"), is_descending=True),), 2)
-    queries.append(SlotQuery(id=len(queries) + 1, kind=TOP_N.name, region=_RECTANGLE, top_n=first))
+    members = Members(region=_RECTANGLE)
+    first = Result(order=(OrderColumn(ColumnExpr("n"), is_descending=True),), limit=2)
+    queries.append(SlotQuery(id=len(queries) + 1, kind=TOP_N.name, members=members, result=first))
     return queries + [
-        SlotQuery(id=id_, kind=AGGREGATE.name, region=_RECTANGLE, aggregates=aggregates)
-        for id_, aggregates in enumerate(_AGGREGATES, start=len(queries) + 1)
+        SlotQuery(
+            id=id_, kind=AGGREGATE.name, members=members, result=Result(aggregates=groups), timing=timing
+        )
+        for id_, (groups, timing) in enumerate(_AGGREGATES, start=len(queries) + 1)
     ]
 
 
@@ -365,11 +370,13 @@ def _queries(asked: list[Asked]) -> list[SlotQuery]:
         SlotQuery(
             id=id_,
             kind=kind_of_region(region).name,
-            region=region,
-            condition=condition,
-            for_us=3 * _TICK if id_ == _LIMITED else None,
-            select=(SelectColumn("d", DistanceExpr()),) if region.has_centre else (),
-            options=QueryOptions(dwell_us=_TICK) if id_ == _DWELLING else QueryOptions(min_accuracy=0.01),
+            members=Members(
+                region=region, condition=condition, min_accuracy=None if id_ == _DWELLING else 0.01
+            ),
+            result=Result(select=(SelectColumn("d", DistanceExpr()),) if region.has_centre else ()),
+            timing=Timing(
+                dwell_us=_TICK if id_ == _DWELLING else None, for_us=3 * _TICK if id_ == _LIMITED else None
+            ),
         )
         for id_, (region, condition) in enumerate(asked, start=1)
     ]
@@ -382,17 +389,19 @@ def _around(focal: Key) -> list[Region]:
 
 def _asks(spec: StreamSpec) -> list[AskSpec]:
     """Return snapshots, which use scans, the simple ones first, and a request for the cost of a snapshot."""
-    rectangle = SnapshotSpec(stream_id=spec.id, kind=kind_of_region(_RECTANGLE).name, region=_RECTANGLE)
+    rectangle = SnapshotSpec(
+        stream_id=spec.id, kind=kind_of_region(_RECTANGLE).name, members=Members(region=_RECTANGLE)
+    )
     snapshots = [
         rectangle,
         replace(rectangle, aggregate="count"),
-        replace(rectangle, region=_CIRCLE),
-        replace(rectangle, kind=kind_of_region(_NEAREST).name, region=_NEAREST),
+        with_members(rectangle, region=_CIRCLE),
+        replace(with_members(rectangle, region=_NEAREST), kind=kind_of_region(_NEAREST).name),
         replace(rectangle, measure=0),
     ]
     asks = [AskSpec(ask=number, spec=snapshot) for number, snapshot in enumerate(snapshots)]
     if not spec.is_event:
-        around = replace(rectangle, region=MovingRectangleSpec(_keys(spec)[0], 1.0, 1.0))
+        around = with_members(rectangle, region=MovingRectangleSpec(_keys(spec)[0], 1.0, 1.0))
         asks.append(AskSpec(ask=len(asks), spec=around, place=(0.0, 0.0)))
     return asks
 

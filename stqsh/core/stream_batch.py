@@ -49,8 +49,7 @@ from stqsh.core.state.string_dictionary import vacuum
 from stqsh.core.texts.term_table import tidy
 from stqsh.spec.chunk import ROLE, Chunk, ChunkKind, RecordRole, pack
 from stqsh.spec.clock import BatchClock
-from stqsh.spec.command import AlterCommand, PauseCommand, RegisterCommand, SlotCommand
-from stqsh.spec.query import unpack_asks
+from stqsh.spec.command import AlterCommand, PauseCommand, RegisterCommand, SlotCommand, unpack_asks
 from stqsh.spec.stream import StreamSpec
 
 _PART = 1 << 18
@@ -308,7 +307,7 @@ def _stream_batch(state: SlotState, spec: StreamSpec, piece: BatchPiece, clock: 
 def _know_focals(focal: ObjectTable, commands: QueryCommands) -> None:
     """Add a row for every focal object of a new query to the table, before versions are numbered."""
     for some in (commands.registered, commands.altered):
-        focal.intern(some.focal_keys(focal.key_type))
+        focal.intern(some.focal_objects(focal.key_type)[1])
 
 
 def _seeds_apart(

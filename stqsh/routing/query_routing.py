@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from stqsh.routing.table import RoutingTable
 from stqsh.routing.text_leaves import SoughtTerms
 from stqsh.spec.command import RegisterCommand
-from stqsh.spec.query_rows import QueryRows
+from stqsh.spec.query_rows import REGION_PATH, QueryRows
 from stqsh.spec.region import CircleSpec, NamedRegionSpec, PolygonSpec, RectangleSpec, Region
 from stqsh.spec.stream import StreamSpec
 
@@ -67,7 +67,7 @@ class QueryRouting:
         if isinstance(command, RegisterCommand):
             return np.array([self.box(command.query.region, stream.planar)])
         region, count = command.pattern.region, len(command.ids)
-        if ("region", "member") in command.paths:
+        if (*REGION_PATH, "member") in command.paths:
             return np.tile(np.array(EVERYWHERE), (count, 1))
         if not isinstance(region, RectangleSpec | CircleSpec) or not command.numbers:
             return np.tile(np.array(self.box(region, stream.planar)), (count, 1))

@@ -256,7 +256,7 @@ def row_in_words(update: Updates) -> str:
             keys = []
     else:
         key = ColumnExpr(update.stream.spec.key)
-        listed = zip(columns, query.spec.select, strict=True)
+        listed = zip(columns, query.spec.result.select, strict=True)
         columns = [column for column, choice in listed if choice.value != key]
     said = ", ".join(f"{column.name} {_value(column)}" for column in columns)
     reason = f" ({why})" if op == "-" else ""

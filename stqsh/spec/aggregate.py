@@ -74,26 +74,17 @@ class AggregateSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """The aggregation of a query's members; a query without GROUP BY has one group, which always exists.
 
     Attributes:
-        over: the kind of members: those of a region, or the nearest neighbours.
-        sync_us: the duration between refreshes, µs; None to follow every step.
-        window_us: the age of the oldest record that counts at a refresh, µs; None for all.
-        each_step: whether groups may change although no member does, because their expressions read NOW or
-            the distance from a moving object: without SYNC they are recomputed in each step.
         error: the maximum overcount of TOPK, as a share of a group's records; 0 for exact counts.
         distinct: whether groups that show equal values are one row of the answer; ORDER BY then reads only
             what is shown.
     """
 
-    over: Literal["range", "nearest"] = "range"
     groups: tuple[GroupColumn, ...] = ()
     measures: tuple[Measure, ...] = ()
     select: tuple[GroupOutput, ...] = ()
     having: Expr | None = None
     order: tuple[GroupOrder, ...] = ()
     limit: int | None = None
-    sync_us: int | None = None
-    window_us: int | None = None
-    each_step: bool = False
     error: float = 0.0
     distinct: bool = False
 

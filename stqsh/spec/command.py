@@ -1,4 +1,4 @@
-"""Commands to slots about queries: the items of the JSON array in a "commands" chunk."""
+"""Commands and questions to slots: the items of the JSON arrays in "commands" and "ask" chunks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from stqsh.spec.query import SlotQuery
+from stqsh.spec.older_queries import composed_items
+from stqsh.spec.query import AskSpec, SlotQuery
 
 
 class CommandBase(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="op"):
@@ -111,8 +112,20 @@ SlotCommand: TypeAlias = (
 )
 
 _COMMANDS = msgspec.json.Decoder(tuple[SlotCommand, ...])
+_ASKS = msgspec.json.Decoder(tuple[AskSpec, ...])
 
 
 def unpack_commands(payload: bytes) -> tuple[SlotCommand, ...]:
-    """Read the payload of a "commands" chunk; raise `ValueError` for an unknown command."""
-    return _COMMANDS.decode(payload)
+    """Read the payload of a "commands" chunk, also of an earlier version; raise `ValueError` for others."""
+    try:
+        return _COMMANDS.decode(payload)
+    except msgspec.ValidationError:
+        return msgspec.convert(composed_items(msgspec.json.decode(payload)), tuple[SlotCommand, ...])
+
+
+def unpack_asks(payload: bytes) -> tuple[AskSpec, ...]:
+    """Read the payload of an "ask" chunk, also of an earlier version."""
+    try:
+        return _ASKS.decode(payload)
+    except msgspec.ValidationError:
+        return msgspec.convert(composed_items(msgspec.json.decode(payload)), tuple[AskSpec, ...])

@@ -11,7 +11,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType, ValidationError
 from msgspec.json import Decoder
 
 from stqsh.errors import OtherVersionError
-from stqsh.spec.query import QuerySpec, SlotQuery, SnapshotSpec, read_spec
+from stqsh.spec.query import QuerySpec, SlotQuery, SnapshotSpec
 from stqsh.spec.query_stream import QueryStreamSpec
 from stqsh.spec.region import Key, Place
 from stqsh.spec.shedding import SheddingOrder
@@ -310,7 +310,4 @@ def decode_entry(kind: LogKind, text: str) -> LogEntry:
     try:
         return _DECODERS[kind].decode(text)  # type: ignore[no-any-return]
     except (KeyError, ValidationError) as error:
-        try:
-            return read_spec(text, ENTRY_TYPES[kind])  # type: ignore[no-any-return]  # as before 0.2
-        except (KeyError, ValidationError):
-            raise OtherVersionError from error
+        raise OtherVersionError from error

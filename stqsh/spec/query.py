@@ -1,9 +1,14 @@
-"""The queries of REGISTER QUERY, SUBSCRIBE and SELECT, as stored in the control log and the slots."""
+"""The queries of REGISTER QUERY, SUBSCRIBE and SELECT, as stored in the control log and the slots.
+
+A query is its members, its result and its timing: which objects belong to it, what it shows of them, and when
+it looks at them. Each combination is a query, and each of its facts is in one of the three.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -28,28 +33,105 @@ class OrderColumn(msgspec.Struct, frozen=True, array_like=True):
     nulls_first: bool = False
 
 
+_MOST_FORMS = 1 << 14
+"""The number of decoded forms that a process caches."""
+
 MOST_MEMBERS = 2**31 - 1
 """The maximum number of objects of a slot; a larger LIMIT has no effect."""
 
 
-class TopNSpec(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The LIMIT of a continuous query: its answer is the first rows by (ORDER BY, key).
+class Members(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The objects that belong to a query: the first of its three parts.
 
     Attributes:
-        order: ORDER BY.
-        limit: LIMIT.
-        each_step: whether the order or the output may change in steps without records.
-        timed: the output expressions that read NOW, of a query with `changes`.
-        sync_us: the duration between refreshes, µs; None to follow every step.
-        window_us: the age of the oldest record that counts at a refresh, µs; None for all.
+        region: where they are; with `NEAREST`, the k nearest of those that satisfy the condition.
+        condition: WHERE, without the region.
+        since_now: whether only events that come after the query count (SINCE NOW).
+        min_accuracy: the minimum share of them that load shedding preserves, 0 to 1.
     """
 
-    order: tuple[OrderColumn, ...]
-    limit: int
+    region: Region
+    condition: Expr | None = None
+    since_now: bool = False
+    min_accuracy: float | None = None
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a query shows of its members: the second of its three parts.
+
+    Without aggregates the answer is rows: all members, or the first `limit` of them by (ORDER BY, key).
+
+    Attributes:
+        select: the select list; with aggregates, the columns of the update log that contain it.
+        order: ORDER BY of rows.
+        limit: LIMIT of rows; None for all.
+        aggregates: the groups to show instead of rows, with their own ORDER BY and LIMIT.
+    """
+
+    select: tuple[SelectColumn, ...] = ()
+    order: tuple[OrderColumn, ...] = ()
+    limit: int | None = None
+    aggregates: AggregateSpec | None = None
+
+    @property
+    def of_rows(self) -> tuple[Expr, ...]:
+        """The expressions of ORDER BY and of the select list, over rows."""
+        return (*(one.value for one in self.order), *(one.value for one in self.select))
+
+
+class Timing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """When a query looks at its members, and what holds its updates back: the last of its three parts.
+
+    Without any of it, the answer follows every record.
+
+    Attributes:
+        each_step: whether the answer may change in steps without records, because it reads NOW or the
+            distance from a moving object.
+        sync_us: the duration between refreshes, µs; None to follow every step.
+        window_us: the age of the oldest record that counts, µs; None for all.
+        dwell_us: the time that a row must stay in or out of the answer before it is reported, µs.
+        changes: whether objects that stay in the answer are sent again when their selected columns change.
+        for_us: the event time after which the query ends, µs; None for never.
+    """
+
     each_step: bool = False
-    timed: tuple[Expr, ...] = ()
     sync_us: int | None = None
     window_us: int | None = None
+    dwell_us: int | None = None
+    changes: bool = False
+    for_us: int | None = None
+
+    @property
+    def looks(self) -> Timing:
+        """When the members are looked at, without what holds updates back."""
+        return Timing(each_step=self.each_step, sync_us=self.sync_us, window_us=self.window_us)
+
+
+class GroupForm(msgspec.Struct, frozen=True, array_like=True):
+    """What is the same for many queries with aggregates: their groups, and when they are looked at.
+
+    Slots and Aggregate store each form once, and slots send it to Aggregate.
+    """
+
+    groups: AggregateSpec
+    timing: Timing = Timing()
+
+    @property
+    def text(self) -> str:
+        """The form as JSON."""
+        return msgspec.json.encode(self).decode()
+
+    @staticmethod
+    @lru_cache(_MOST_FORMS)
+    def read(text: str) -> GroupForm:
+        """Read the JSON of a form; cached, because each batch reads all forms several times.
+
+        Slots of earlier versions have one object for both parts, whose fields have the same names.
+        """
+        if text.startswith("{"):
+            groups = msgspec.json.decode(text, type=AggregateSpec)
+            return GroupForm(groups, msgspec.json.decode(text, type=Timing))
+        return msgspec.json.decode(text, type=GroupForm)
 
 
 class JoinSpec(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -85,61 +167,47 @@ def join_texts(query: QuerySpec | SnapshotSpec) -> tuple[str, ...]:
     return tuple(f"{join.table} on {join.key} = {by(join.column)}" for join in joins)
 
 
-class QueryOptions(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The options in a query's WITH clause.
+class _Composed(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts that snapshots and continuous queries have in common.
 
     Attributes:
-        dwell_us: the time that an object must stay in or out of the region before it is reported, µs.
-        min_accuracy: the minimum share of the answer that load shedding preserves, 0 to 1.
-        since_now: whether only events that come after the query count (SINCE NOW).
-        changes: whether objects that stay in the answer are sent again when their selected columns change.
-        error: the maximum overcount of TOPK, as a share of a group's records.
+        kind: the name of the query kind, such as "range" or "nearest".
     """
 
-    dwell_us: int | None = None
-    min_accuracy: float | None = None
-    since_now: bool = False
-    changes: bool = False
-    error: float | None = None
+    kind: str
+    members: Members
+    result: Result = Result()
+    timing: Timing = Timing()
+
+    @property
+    def region(self) -> Region:
+        """The region of the members."""
+        return self.members.region
+
+    @property
+    def condition(self) -> Expr | None:
+        """The condition of the members."""
+        return self.members.condition
+
+    @property
+    def aggregates(self) -> AggregateSpec | None:
+        """The aggregates of the result."""
+        return self.result.aggregates
 
 
-class SlotQuery(msgspec.Struct, frozen=True, kw_only=True, rename={"top_n": "first"}):
+class SlotQuery(_Composed, frozen=True, kw_only=True):
     """The part of a continuous query that slots need.
 
     Attributes:
         id: the number of the log's row that registered it; 0 before it is logged.
-        kind: the name of the query kind, such as "range" or "nearest".
-        for_us: the event time after which the query ends, µs; None for never.
-        aggregates: the aggregates to output instead of the members' columns.
-        top_n: the order and limit that select the members in the answer; None for all. Stored as "first".
     """
 
     id: int = 0
-    kind: str
-    region: Region
-    condition: Expr | None = None
-    select: tuple[SelectColumn, ...] = ()
-    for_us: int | None = None
-    options: QueryOptions = QueryOptions()
-    aggregates: AggregateSpec | None = None
-    top_n: TopNSpec | None = None
-
-    @property
-    def sync_us(self) -> int | None:
-        """The duration between refreshes, µs; None for a query that follows every step."""
-        shown = self.aggregates or self.top_n
-        return None if shown is None else shown.sync_us
-
-    @property
-    def window_us(self) -> int | None:
-        """The age of the oldest record that counts at a refresh, µs; None for all."""
-        shown = self.aggregates or self.top_n
-        return None if shown is None else shown.window_us
 
     @property
     def adds_up_rows(self) -> bool:
         """Whether Aggregate adds up the rows of a merged answer: the query has DWELL, by which rows wait."""
-        return self.aggregates is not None and self.top_n is not None
+        return self.aggregates is not None and self.kind in MERGED_ROWS
 
     @property
     def shown_kind(self) -> str:
@@ -149,9 +217,9 @@ class SlotQuery(msgspec.Struct, frozen=True, kw_only=True, rename={"top_n": "fir
     @property
     def values(self) -> tuple[Expr, ...]:
         """The values of a member that slots compute: those that are added up, or else the select list."""
-        if self.aggregates is None or self.top_n is None:
-            return tuple(column.value for column in self.select)
-        return self.aggregates.values
+        if self.aggregates is not None and self.adds_up_rows:
+            return self.aggregates.values
+        return tuple(column.value for column in self.result.select)
 
 
 class QuerySpec(SlotQuery, frozen=True, kw_only=True):
@@ -159,7 +227,7 @@ class QuerySpec(SlotQuery, frozen=True, kw_only=True):
 
     Attributes:
         text: the SELECT as the printer writes it.
-        areas: the ids of the named regions in `region` and `condition`, in ascending order.
+        areas: the ids of the named regions that it reads, in ascending order.
     """
 
     stream: str
@@ -184,28 +252,16 @@ def focal_keys(query: SlotQuery | SnapshotSpec) -> tuple[Key, ...]:
 def slot_query(query: QuerySpec) -> SlotQuery:
     """Return the part of a query that slots need."""
     return SlotQuery(
-        id=query.id,
-        kind=query.kind,
-        region=query.region,
-        condition=query.condition,
-        select=query.select,
-        for_us=query.for_us,
-        options=query.options,
-        aggregates=query.aggregates,
-        top_n=query.top_n,
+        id=query.id, kind=query.kind, members=query.members, result=query.result, timing=query.timing
     )
 
 
-class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A SELECT that is answered once.
+class SnapshotSpec(_Composed, frozen=True, kw_only=True):
+    """A SELECT that is answered once; of its timing it has only WINDOW.
 
     Attributes:
         lookup: the constant that the key equals, if a condition requires it.
         aggregate: "count" if the answer is the number of objects, in a column called `output`.
-        aggregates: other aggregates, with their own ORDER BY and LIMIT.
-        order: ORDER BY.
-        limit: the maximum number of rows.
-        window_us: the age of the oldest record that counts, µs; None for all. Aggregates have their own.
         measure: requests the cost of the query with this id, or of the snapshot itself (0), not an answer.
         past: whether events that are no longer kept count; slots report the events that they have not
             archived yet.
@@ -214,19 +270,11 @@ class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True):
     stream: str = ""
     stream_id: int
     text: str = ""
-    kind: str
-    region: Region
-    condition: Expr | None = None
     join: JoinSpec | None = None
     areas: tuple[int, ...] = ()
     lookup: Key | None = None
-    select: tuple[SelectColumn, ...] = ()
     aggregate: Literal["count"] | None = None
     output: str = "count"
-    aggregates: AggregateSpec | None = None
-    order: tuple[OrderColumn, ...] = ()
-    limit: int | None = None
-    window_us: int | None = None
     measure: int | None = None
     past: bool = False
 
@@ -245,6 +293,22 @@ BoundQuery: TypeAlias = QuerySpec | SnapshotSpec
 
 
 _Bound = TypeVar("_Bound", QuerySpec, SnapshotSpec, BoundQuery)
+_Some = TypeVar("_Some", bound=_Composed)
+
+
+def with_members(query: _Some, **changes: Any) -> _Some:
+    """Return a query with some fields of its members changed."""
+    return msgspec.structs.replace(query, members=msgspec.structs.replace(query.members, **changes))
+
+
+def with_result(query: _Some, **changes: Any) -> _Some:
+    """Return a query with some fields of its result changed."""
+    return msgspec.structs.replace(query, result=msgspec.structs.replace(query.result, **changes))
+
+
+def with_timing(query: _Some, **changes: Any) -> _Some:
+    """Return a query with some fields of its timing changed."""
+    return msgspec.structs.replace(query, timing=msgspec.structs.replace(query.timing, **changes))
 
 
 def at_places(query: _Bound, places: Mapping[Key, Place]) -> tuple[_Bound, Place | None]:
@@ -257,7 +321,7 @@ def at_places(query: _Bound, places: Mapping[Key, Place]) -> tuple[_Bound, Place
     condition, own = query.condition, query.region.focal_key
     if focal_keys_in(condition):
         assert condition is not None, "it has regions"
-        query = msgspec.structs.replace(query, condition=located(condition, places))
+        query = with_members(query, condition=located(condition, places))
     return query, None if own is None else places.get(own)
 
 
@@ -273,41 +337,6 @@ class AskSpec(msgspec.Struct, frozen=True, kw_only=True):
     ask: int
     spec: SnapshotSpec
     place: Place | msgspec.UnsetType | None = msgspec.UNSET
-
-
-_Asked = TypeVar("_Asked", SlotQuery, QuerySpec, SnapshotSpec)
-
-
-_ASKS = msgspec.json.Decoder(tuple[AskSpec, ...])
-
-
-def unpack_asks(payload: bytes) -> tuple[AskSpec, ...]:
-    """Read the payload of an "ask" chunk."""
-    return _ASKS.decode(payload)
-
-
-def read_spec(text: str | bytes, wanted: type[_Asked]) -> _Asked:
-    """Read the JSON of a query, also in the form of versions before 0.2.
-
-    Those wrote the operands of AND and OR as further elements of the array instead of a nested array.
-
-    Raises:
-        ValueError: the text is not such JSON.
-    """
-    try:
-        return msgspec.json.decode(text, type=wanted)
-    except msgspec.ValidationError:
-        return msgspec.convert(_with_parts(msgspec.json.decode(text)), wanted)
-
-
-def _with_parts(value: Any) -> Any:
-    """Move the operands of AND and OR into a nested array."""
-    if isinstance(value, dict):
-        return {name: _with_parts(content) for name, content in value.items()}
-    if not isinstance(value, list):
-        return value
-    content = [_with_parts(part) for part in value]
-    return [content[0], content[1:]] if content[:1] in (["and"], ["or"]) else content
 
 
 @dataclass(frozen=True)
@@ -340,6 +369,9 @@ NEAREST_TOP_N = QueryKindEntry("nearest_first", True)
 TOP_N = QueryKindEntry("first")
 REFRESHED_ROWS = QueryKindEntry("refreshed_first", remembers=True)
 REFRESHED_NEAREST_ROWS = QueryKindEntry("refreshed_nearest_first", True, remembers=True)
+
+MERGED_ROWS = {one.name for one in (TOP_N, NEAREST_TOP_N, REFRESHED_ROWS, REFRESHED_NEAREST_ROWS)}
+"""The kinds whose rows Aggregate merges and shows; with aggregates, it adds them up."""
 
 RECORDS = QueryKindEntry("records")
 """The kind of FOLLOW, which no SELECT has."""

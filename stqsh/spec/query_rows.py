@@ -12,11 +12,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.spec.chunk import pack, unpack
+from stqsh.spec.older_queries import composed, composed_path
 from stqsh.spec.query import SlotQuery
 
 Path = tuple[str | int, ...]
-"""The path to a part of a spec: `("region", "x1")`."""
-FOCAL_PATH: Path = ("region", "focal")
+"""The path to a part of a spec: `("members", "region", "x1")`."""
+REGION_PATH: Path = ("members", "region")
+FOCAL_PATH: Path = (*REGION_PATH, "focal")
 """The path to the key of a region's focal object."""
 _MEASURES = frozenset({"x1", "y1", "x2", "y2", "x", "y", "xdist", "ydist", "radius"})
 
@@ -66,8 +68,12 @@ def unpack_query_rows(payload: bytes) -> QueryRows:
     """Return the queries in a payload that `pack_alike` made."""
     batch = unpack(payload)
     shared = batch.schema.metadata or {}
-    pattern = msgspec.json.decode(shared[b"pattern"], type=SlotQuery)
     paths = msgspec.json.decode(shared[b"paths"], type=tuple[Path, ...])
+    try:
+        pattern = msgspec.json.decode(shared[b"pattern"], type=SlotQuery)
+    except msgspec.ValidationError:  # of an earlier version, from a slot's log
+        pattern = msgspec.convert(composed(msgspec.json.decode(shared[b"pattern"])), SlotQuery)
+        paths = tuple(map(composed_path, paths))
     ids, *values = batch.columns
     step = int(shared[b"step"]) if b"step" in shared else None
     return QueryRows(pattern, ids.to_numpy(), paths, tuple(values), step)
@@ -75,7 +81,7 @@ def unpack_query_rows(payload: bytes) -> QueryRows:
 
 def is_measure(path: Path) -> bool:
     """Return whether a path leads to a number of a region, for which slots keep an array."""
-    return len(path) == len(FOCAL_PATH) and path[0] == "region" and path[1] in _MEASURES
+    return path[:-1] == REGION_PATH and path[-1] in _MEASURES
 
 
 def filled(spec: Mapping[str, Any], paths: Sequence[Path], content: Sequence[Any]) -> Mapping[str, Any]:

@@ -258,6 +258,7 @@ class TableSpec(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[ColumnSpec, ...]
     key: str
     source: SourceSpec
+    derived: tuple[DerivedColumn, ...] = ()
     id: int = 0
 
     @property

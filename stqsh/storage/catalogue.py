@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from stqsh.spec.expression import FunctionSpec
-from stqsh.spec.query import QuerySpec, read_spec
+from stqsh.spec.query import QuerySpec
 from stqsh.spec.stream import AreaSpec, StreamSpec, TableSpec
 from stqsh.spec.view import ViewSpec
 from stqsh.storage.control_log import ControlDb, get_meta
@@ -193,7 +193,7 @@ def queries_over_area(db: ControlDb, area_id: int) -> list[str]:
 
 def approximate_topk(db: ControlDb) -> list[str]:
     """Return the names of the live queries with approximate TOPK."""
-    return _names_asking(db, "coalesce(json_extract({}, '$.aggregates.error'), 0) > ?1", 0)
+    return _names_asking(db, "coalesce(json_extract({}, '$.result.aggregates.error'), 0) > ?1", 0)
 
 
 def _names_asking(db: ControlDb, asks: str, id_: int) -> list[str]:
@@ -329,5 +329,7 @@ def _query(db: ControlDb, row: tuple[Any, ...]) -> QueryRow:
     query_id, name, stream_id, spec, state, seq, size, *rest, pattern_id = row
     if isinstance(size, bytes):
         size = int.from_bytes(size, "little")
-    content = read_spec(spec, QuerySpec) if spec else db.template_rows(pattern_id).spec(query_id)
+    content = (
+        msgspec.json.decode(spec, type=QuerySpec) if spec else db.template_rows(pattern_id).spec(query_id)
+    )
     return QueryRow(query_id, name, stream_id, content, state, seq, size, *rest)

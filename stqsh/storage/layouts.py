@@ -100,6 +100,7 @@ CREATE UNIQUE INDEX query_stream_names ON query_streams (name) WHERE dropped_seq
 CREATE TABLE streamed (query INTEGER PRIMARY KEY, stream INTEGER NOT NULL, content TEXT NOT NULL);
 CREATE INDEX streamed_by_stream ON streamed (stream);
 """
+_LAYOUT_16 = ""  # queries have members, a result and a timing: see `stqsh.spec.older_queries`
 LAYOUTS = (
     _LAYOUT_1,
     _LAYOUT_2,
@@ -116,6 +117,7 @@ LAYOUTS = (
     _LAYOUT_13,
     _LAYOUT_14,
     _LAYOUT_15,
+    _LAYOUT_16,
 )
 """The SQL that each version adds to the one before; opening an older home applies what it lacks."""
 SCHEMA_VERSION = len(LAYOUTS)
@@ -130,7 +132,23 @@ def bring_up(connection: sqlite3.Connection, version: int, home: Path) -> None:
             _list_update_files(connection, home / "updates")
         if number == 13:
             _list_archives(connection)
+        if number == 16:
+            _compose_queries(connection)
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _compose_queries(connection: sqlite3.Connection) -> None:
+    """Upgrade all queries, whose parts were not separate."""
+    from stqsh.spec.older_queries import UPGRADES, upgraded  # the structs of queries: only for older homes
+
+    connection.create_function("upgraded", 2, upgraded, deterministic=True)
+    kinds = ", ".join(f"'{kind}'" for kind in UPGRADES)
+    connection.execute(f"UPDATE log SET spec = upgraded(kind, spec) WHERE kind IN ({kinds})")
+    connection.execute("UPDATE queries SET spec = upgraded('register', spec) WHERE spec <> ''")
+    connection.execute(
+        "UPDATE patterns SET spec = upgraded('register', spec), pattern = upgraded('template', pattern)"
+    )
+    connection.execute("UPDATE query_streams SET spec = upgraded('create_query_stream', spec)")
 
 
 def _list_update_files(connection: sqlite3.Connection, updates: Path) -> None:

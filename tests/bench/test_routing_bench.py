@@ -28,7 +28,7 @@ from stqsh.bench.papers.sstd.textual_splits import TEXTS, trial_of
 from stqsh.routing.load import slot_loads
 from stqsh.routing.strategies import STRATEGIES
 from stqsh.routing.table import RoutingTable
-from stqsh.spec.query import SlotQuery
+from stqsh.spec.query import Members, SlotQuery
 from stqsh.spec.region import NearestSpec
 
 TINY = RoutingScale(
@@ -144,8 +144,12 @@ def test_answers_do_not_depend_on_the_routing_or_its_changes() -> None:
         check_answers({**driven, "one that missed all": one})
 
 
+_NEAREST = Members(region=NearestSpec(5, 0.0, 0.0))
 MERGED = {
-    "neighbours": (SlotQuery(kind="nearest", region=NearestSpec(5, 0.0, 0.0)), ["w1 w2"] * 20),
+    "neighbours": (
+        SlotQuery(kind="nearest", members=Members(region=NearestSpec(5, 0.0, 0.0))),
+        ["w1 w2"] * 20,
+    ),
     "terms": (terms_query(5), None),
 }
 

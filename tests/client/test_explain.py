@@ -61,6 +61,51 @@ def test_a_snapshot_tells_what_it_makes_of_its_members(session):
         assert items(session, f"EXPLAIN SELECT {select} FROM taxis INSIDE (0, 0, 4, 4);")["kind"] == kind
 
 
+PARTS = {
+    "SELECT oid FROM taxis": (
+        "all objects", "a row for each: oid", "once"),
+    "SELECT oid, n FROM taxis WHERE n > 2 INSIDE corner ORDER BY n DESC, x LIMIT 3": (
+        "objects in corner where n > 2", "the first 3 by n DESC, x: oid, n", "once"),
+    "SELECT COUNT(*) AS c FROM taxis NEAREST 3 TO 'o44'": (
+        "the 3 objects nearest to 'o44'", "their number: c", "once"),
+    "SELECT who, COUNT(*) AS c, AVG(n + 1) FROM taxis T, favourites F WHERE T.oid = F.oid GROUP BY who"
+    " HAVING c > 1 ORDER BY c DESC LIMIT 2 WINDOW 5 min": (
+        "all objects with a row in favourites",
+        "a row for each who, if count > 1; the first 2 by count DESC: who, c, avg",
+        "once, over the last 5 min"),
+    "SELECT DISTINCT n, x FROM taxis NEAREST 2 TO (1, 2.5)": (
+        "the 2 objects nearest to (1, 2.5)", "a row for each n, x: n, x", "once"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("select", "parts"), PARTS.items(), ids=PARTS)
+def test_a_query_is_its_members_its_result_and_its_timing(session, select, parts):
+    told = items(session, f"EXPLAIN {select};")
+    assert (told["members"], told["result"], told["timing"]) == parts
+
+
+TIMINGS = {
+    "FOR 1 hour WITH (dwell => 2 s, changes => true) AS SELECT oid FROM taxis": (
+        "after each step in which something changes; changes wait until they have lasted 2 s;"
+        " rows that change are sent again; ends after 1 hour"
+    ),
+    "AS SELECT COUNT(*) FROM taxis SYNC 10 s": "every 10 s",
+    "AS SELECT oid FROM taxis WINDOW 1 min SLIDE 10 s": "every 10 s, over the last 1 min",
+    "AS SELECT oid FROM taxis ORDER BY ts > NOW LIMIT 2": "after each step, also without records",
+}
+
+
+@pytest.mark.parametrize(("query", "timing"), TIMINGS.items(), ids=TIMINGS)
+def test_a_registered_query_tells_when_it_looks_and_what_holds_it_back(session, query, timing):
+    session.execute(f"REGISTER QUERY timed {query};")
+    try:
+        assert items(session, "EXPLAIN timed;")["timing"] == timing
+        session.execute("PAUSE QUERY timed;")
+        assert items(session, "EXPLAIN timed;")["timing"] == f"{timing}; paused"
+    finally:
+        session.execute("DROP QUERY timed;")
+
+
 def test_a_key_comes_before_everything_else(session):
     told = items(session, "EXPLAIN SELECT * FROM taxis WHERE oid = 'o4';")
     assert told["plan"] == "key lookup -> box filter -> filter"

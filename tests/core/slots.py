@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+from support.typed import composed_commands
 
 from stqsh.core.evaluate import evaluate
 from stqsh.core.kernels.index.hashing import hash_keys
@@ -69,7 +70,7 @@ class Slot:
             parts.append(("define", 1, pack_json(self.spec)))
             self.defined = True
         if commands:
-            parts.append(("commands", 1, pack_json(list(commands))))
+            parts.append(("commands", 1, pack_json(composed_commands(commands))))
         if rows:
             parts.append(("records", 1, records(self.spec, rows)))
         parts += [(kind, 1, payload) for kind, payload in more.items()]

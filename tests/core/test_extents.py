@@ -41,7 +41,7 @@ def crossed(count: int) -> tuple[Extents, list[shapely.Geometry | None], np.ndar
 @pytest.mark.parametrize("relation", ["inside", "intersects"])
 def test_rectangles(relation: extents.Relation) -> None:
     found, shapes, which = crossed(len(CORNERS))
-    told = extents.in_rectangles(found, np.array(CORNERS, np.float64)[which], relation)
+    told = extents.in_rectangles(found, tuple(np.array(CORNERS, np.float64)[which].T), relation)
     for held, shape, number in zip(told, shapes, which, strict=True):
         x1, y1, x2, y2 = CORNERS[number]
         region = shapely.MultiPoint([(x1, y1), (x1, y2), (x2, y1), (x2, y2)]).convex_hull

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from hypothesis import given
@@ -12,7 +13,9 @@ from support.typed import plain, slot_query
 from core.slots import TICK, Slot
 from stqsh.core.queries.registrations import NewQueries, gathered, unpack_alike
 from stqsh.core.state.slot_state import snapshot
-from stqsh.spec.query_rows import FOCAL_PATH, QueryRows, filled, pack_alike
+from stqsh.spec.older_queries import composed
+from stqsh.spec.query import SlotQuery
+from stqsh.spec.query_rows import FOCAL_PATH, REGION_PATH, QueryRows, filled, pack_alike
 
 near = st.integers(-2, 3).map(float)
 sizes = st.sampled_from([0.5, 1.0, 2.5])
@@ -64,23 +67,23 @@ def patterns(draw):
     number, for_us = draw(st.integers(0, len(CONDITIONS) - 1)), draw(st.sampled_from([None, 2 * TICK]))
     condition = CONDITIONS[number]
     pattern = {"kind": kind, "region": PLACES[place], "condition": condition, "for_us": for_us, "select": []}
-    holes = {("region", hole): CONTENTS.get(hole, near) for hole in HOLES[place]}
+    holes = {(*REGION_PATH, hole): CONTENTS.get(hole, near) for hole in HOLES[place]}
     if condition is not None and draw(st.booleans()):
         [path] = OF_CONDITIONS[number]
-        holes["condition", *path] = CONSTANTS["BIGINT" if number == 2 else "STRING"]
+        holes["members", "condition", *path] = CONSTANTS["BIGINT" if number == 2 else "STRING"]
     if kind == "nearest" and draw(st.booleans()):
-        holes["region", "k"] = st.integers(1, 3)
+        holes[*REGION_PATH, "k"] = st.integers(1, 3)
     rows = draw(st.lists(st.fixed_dictionaries(holes), min_size=1, max_size=6))
-    return pattern, [*holes], [in_order(some) for some in rows]
+    return composed(pattern), [*holes], [in_order(some) for some in rows]
 
 
 def in_order(row):
     """A rectangle's lower corner first, as specs have it."""
-    if ("region", "x1") not in row:
+    if (*REGION_PATH, "x1") not in row:
         return row
     for low, high in (("x1", "x2"), ("y1", "y2")):
-        ends = sorted((row["region", low], row["region", high]))
-        row = row | dict(zip([("region", low), ("region", high)], ends, strict=True))
+        ends = sorted((row[*REGION_PATH, low], row[*REGION_PATH, high]))
+        row = row | dict(zip([(*REGION_PATH, low), (*REGION_PATH, high)], ends, strict=True))
     return row
 
 
@@ -93,13 +96,13 @@ def alike(some, first):
         filled({**pattern, "id": id_}, paths, [row[path] for path in paths])
         for id_, row in zip(ids.tolist(), rows, strict=True)
     ]
-    payload = pack_alike(QueryRows(slot_query(pattern), ids, tuple(paths), values))
+    payload = pack_alike(QueryRows(msgspec.convert(pattern, SlotQuery), ids, tuple(paths), values))
     return payload, [{"op": "register", "query": spec} for spec in specs]
 
 
 def packed(pattern, ids, numbers, focals=None):
     """Queries of a pattern, by the numbers of their regions and the keys of their focal objects."""
-    values = {("region", name): pa.array(some) for name, some in numbers.items()}
+    values = {(*REGION_PATH, name): pa.array(some) for name, some in numbers.items()}
     if focals is not None:
         values[FOCAL_PATH] = focals
     return pack_alike(QueryRows(slot_query(pattern), np.array(ids), tuple(values), tuple(values.values())))

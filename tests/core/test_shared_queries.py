@@ -76,8 +76,8 @@ def test_queries_of_their_own_keep_their_states() -> None:
 
 
 def test_only_one_of_equal_queries_looks_for_members() -> None:
-    slot, counted = Slot(**EVENTS), AggregateSpec(measures=(Measure("count"),), sync_us=TICK)
-    form = msgspec.to_builtins(counted)
+    slot, counted = Slot(**EVENTS), AggregateSpec(measures=(Measure("count"),))
+    form = msgspec.to_builtins(counted) | {"sync_us": TICK}
     more = {"kind": "aggregate", "aggregates": form}
     wide = UNIT | {"x2": 2.0}
     regions = [UNIT, wide, UNIT, UNIT]

@@ -9,7 +9,7 @@ from stqsh.client.results import Answer
 from stqsh.engine.delivery.deliver import collect_answers
 from stqsh.lang.syntax.parse import parse
 from stqsh.spec.log import RunSteps, SnapshotAsked
-from stqsh.spec.query import AskSpec, SnapshotSpec
+from stqsh.spec.query import AskSpec, Members, SnapshotSpec
 from stqsh.spec.region import NearestSpec
 from stqsh.storage.control_log import append
 from stqsh.storage.snapshot_answers import read_answer, take_answer
@@ -67,7 +67,10 @@ def test_a_question_about_what_was_dropped_meanwhile_is_answered_by_nothing(sess
 
 
 def test_a_question_for_a_place_becomes_one_with_the_place():
-    ask = AskSpec(ask=7, spec=SnapshotSpec(stream_id=1, kind="nearest", region=NearestSpec(1, focal="o1")))
+    ask = AskSpec(
+        ask=7,
+        spec=SnapshotSpec(stream_id=1, kind="nearest", members=Members(region=NearestSpec(1, focal="o1"))),
+    )
     answers, again = collect_answers([ask], [])
     assert answers == {}
     assert again == [SnapshotAsked(ask.spec, None, 7)]

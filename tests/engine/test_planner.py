@@ -28,6 +28,7 @@ from stqsh.sources.replay_store.store import StoreWriter
 from stqsh.spec.chunk import Chunk, pack, unpack, unpack_json
 from stqsh.spec.log import StreamRouted
 from stqsh.spec.offset import Offset
+from stqsh.spec.query import with_members
 from stqsh.spec.stats import BatchStats
 from stqsh.storage import control_log
 from stqsh.storage.attachments import AttachmentWriter
@@ -252,7 +253,7 @@ def test_focal_objects_of_queries_that_come_together_are_looked_up_as_others_are
     place, hole = ("focal", Hole("c", "STRING")) if own else ("xdist", Hole("c", "length"))
     region = {"type": "moving_rect", "focal": "a", "xdist": 1.0, "ydist": 1.0}
     spec = query_spec({"stream": "s", "stream_id": stream, "text": "", "kind": "range", "region": region})
-    spec = changed(spec, region=changed(spec.region, **{place: hole}))
+    spec = with_members(spec, region=changed(spec.region, **{place: hole}))
     world.db.connection().execute("INSERT INTO streams VALUES (?, 's', '{}', NULL)", (stream,))
     rows = pa.RecordBatch.from_pydict({NAMES: ["q1", "q2", "q3"], "c": [*own] or [1.0] * 3})
     assert not register_rows(world.db, QueryTemplate.of(spec, "SELECT :c", ""), rows).any()

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from msgspec.structs import replace
-from support.specs import entry, stream_spec
+from support.specs import stream_spec
 from support.typed import query_spec
 
 from stqsh.core.queries.registrations import unpack_alike
@@ -25,7 +25,7 @@ from stqsh.routing.query_routing import QueryRouting
 from stqsh.spec.chunk import unpack_json
 from stqsh.spec.command import DropCommand, RegisterCommand
 from stqsh.spec.log import QueryDropped, QueryPaused
-from stqsh.spec.query import QuerySpec, SlotQuery, slot_query
+from stqsh.spec.query import Members, QuerySpec, SlotQuery, slot_query, with_members
 from stqsh.spec.query_rows import QueryRows
 from stqsh.spec.region import RectangleSpec
 from stqsh.storage.catalogue_writer import create_stream
@@ -42,8 +42,9 @@ NUMBERS = np.array([[0.9, 0.1, 0.8, 0.2], [0.1, 0.2, 0.3, 0.1], [0.0, 0.0, 1.0, 
 def pattern(region: dict[str, Any], holes: tuple[str, ...]) -> QueryTemplate:
     spec = {"stream": "s", "stream_id": 1, "text": "", "kind": "range", "region": region, "condition": None}
     spec |= {"join": None, "areas": [], "select": []}
-    query = msgspec.convert(spec, QuerySpec)
-    query = replace(query, region=replace(query.region, **{name: Hole(name, "number") for name in holes}))
+    query = query_spec(spec)
+    own = {name: Hole(name, "number") for name in holes}
+    query = with_members(query, region=replace(query.region, **own))
     return QueryTemplate.of(query, f"SELECT {', '.join(f':{name}' for name in holes)}", " AS ")
 
 
@@ -62,7 +63,7 @@ def registered(db: ControlDb, region: dict[str, Any], numbers: np.ndarray[Any, A
 
 
 def test_commands_come_in_the_order_of_the_log(db: ControlDb) -> None:
-    append(db, entry("register", {**pattern(RECT, ()).spec, "name": "one"}))
+    append(db, msgspec.convert({**pattern(RECT, ()).spec, "name": "one"}, QuerySpec))
     registered(db, RECT, NUMBERS)
     append(db, QueryDropped(3, stream_id=1))
     append(db, QueryPaused(2, stream_id=1))
@@ -103,4 +104,6 @@ def test_queries_of_events_go_to_the_slots_that_they_touch(region: dict[str, Any
 
 def test_slots_get_what_they_need_of_a_query() -> None:
     spec = query_spec({"id": 1, "text": "SELECT", "name": "q", "region": RECT})
-    assert slot_query(spec) == SlotQuery(id=1, kind="range", region=RectangleSpec(0.0, 0.0, 0.0, 0.0))
+    assert slot_query(spec) == SlotQuery(
+        id=1, kind="range", members=Members(region=RectangleSpec(0.0, 0.0, 0.0, 0.0))
+    )

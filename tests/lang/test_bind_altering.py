@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from stqsh.lang.binder.bind import Catalogue, bind
 from stqsh.lang.errors import BindError, NotSupportedError
 from stqsh.lang.syntax.parse import parse
-from stqsh.spec.query import QuerySpec
+from stqsh.spec.query import QuerySpec, with_members
 from stqsh.spec.region import CircleSpec, MovingRectangleSpec, NearestSpec, RectangleSpec
 
 _QUERIES = {
@@ -81,7 +81,7 @@ def test_only_the_region_changes(text: str, region: object, select: str, catalog
     spec = altered(text, catalogue)
     before = catalogue.query(spec.name)
     assert before is not None
-    assert spec == replace(before, region=region, text=select)
+    assert spec == replace(with_members(before, region=region), text=select)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_what_dwells_gets_another_region(select: str, taxis: Catalogue) -> None:
     catalogue = with_fields(taxis, queries={"q": before})
     text = select.replace("RECT(1, 2, 3, 4)", "RECT(0, 0, 9, 9)")
     after = altered("ALTER QUERY q INSIDE RECT(0, 0, 9, 9)", catalogue)
-    assert after == replace(before, region=RectangleSpec(0, 0, 9, 9), text=text)
+    assert after == replace(with_members(before, region=RectangleSpec(0, 0, 9, 9)), text=text)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_the_query_is_what_its_new_select_says(text: str, select: str, catalogue
     wanted = bind(statement, catalogue).spec
     assert isinstance(wanted, QuerySpec)
     assert altered(f"ALTER QUERY {text}", catalogue) == replace(
-        before, region=wanted.region, condition=wanted.condition, text=select
+        with_members(before, region=wanted.region, condition=wanted.condition), text=select
     )
 
 

@@ -248,6 +248,7 @@ def test_a_table_has_a_key(taxis: Catalogue) -> None:
             "columns": [["a", "DOUBLE"], ["b", "INT"], ["c", "STRING"]],
             "key": "c",
             "source": source,
+            "derived": [],
         },
     )
 

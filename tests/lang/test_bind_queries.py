@@ -22,10 +22,9 @@ def test_a_query_has_defaults(taxis: Catalogue) -> None:
     assert kind == "register"
     assert spec == {
         "id": 0, "name": "q", "stream": "taxis", "stream_id": 3, "text": "SELECT oid, speed AS v FROM taxis",
-        "kind": "range", "region": {"type": "all"}, "condition": None, "for_us": None, "options": {},
+        "kind": "range", "region": {"type": "all"}, "condition": None,
         "select": [["oid", ["col", "oid"]], ["v", ["col", "speed"]]], "join": None, "areas": [],
-        "aggregates": None,
-        "first": None,
+        "aggregates": None, "order": [], "limit": None,
     }  # fmt: skip
 
 
@@ -262,13 +261,13 @@ def test_select_lists(items: str, expected: Any, taxis: Catalogue) -> None:
 
 def test_options_of_a_query(taxis: Catalogue) -> None:
     spec = bound("REGISTER QUERY q WITH (dwell => 5 s, kind => 'fence') AS SELECT * FROM taxis", taxis).spec
-    assert (spec["kind"], spec["options"]) == ("fence", {"dwell_us": 5_000_000})
+    assert (spec["kind"], spec["dwell_us"]) == ("fence", 5_000_000)
 
 
 @pytest.mark.parametrize(("given", "share"), [("0.9", 0.9), ("0", 0.0), ("1", 1.0)])
 def test_the_least_accuracy_of_a_query_is_a_share(given: str, share: float, taxis: Catalogue) -> None:
     text = f"REGISTER QUERY q WITH (min_accuracy => {given}) AS SELECT * FROM taxis"
-    assert bound(text, taxis).spec["options"] == {"min_accuracy": share}
+    assert bound(text, taxis).spec["min_accuracy"] == share
     [statement] = parse(text)
     assert to_sql(statement) == text
 
@@ -310,41 +309,40 @@ def test_a_continuous_query_with_limit_is_of_a_kind_of_its_own(taxis: Catalogue)
         [["col", "oid"], True, False],
         [["arith", "*", ["col", "speed"], ["lit", 2, "BIGINT"]], False, True],
     ]
-    assert (spec["kind"], spec["first"]) == ("first", {"order": order, "limit": 5})
-    _, spec, _ = bound(f"{text} {2**63 - 1}", taxis)
-    assert spec["first"]["limit"] == 2**31 - 1
+    assert (spec["kind"], spec["order"], spec["limit"]) == ("first", order, 5)
 
 
 def test_order_by_alone_changes_no_continuous_query(taxis: Catalogue) -> None:
     _, spec, _ = bound("REGISTER QUERY q AS SELECT oid FROM taxis ORDER BY speed", taxis)
-    assert (spec["kind"], spec["first"]) == ("range", None)
+    assert (spec["kind"], spec["order"], spec["limit"]) == ("range", [], None)
     with pytest.raises(BindError) as caught:
         bound("REGISTER QUERY q AS SELECT oid FROM taxis ORDER BY sped", taxis)
     assert caught.value.message == "stream taxis has no column 'sped'"
 
 
 @pytest.mark.parametrize(
-    ("query", "kind", "first"),
+    ("query", "kind", "order", "limit", "each_step"),
     [
-        ("FROM taxis NEAREST 5 TO (1, 1) LIMIT 2", "nearest", None),
-        ("FROM taxis NEAREST 5 TO (1, 1) ORDER BY DISTANCE LIMIT 2", "nearest", None),
+        ("FROM taxis NEAREST 5 TO (1, 1) LIMIT 2", "nearest", [], None, False),
+        ("FROM taxis NEAREST 5 TO (1, 1) ORDER BY DISTANCE LIMIT 2", "nearest", [], None, False),
         ("FROM taxis NEAREST 5 TO (1, 1) ORDER BY DISTANCE LIMIT 0", "nearest_first",
-         {"order": [[["distance"], False, False]], "limit": 0}),
+         [[["distance"], False, False]], 0, False),
         ("FROM taxis NEAREST 5 TO '1' ORDER BY speed DESC LIMIT 2", "nearest_first",
-         {"order": [[["col", "speed"], True, False]], "limit": 2}),
+         [[["col", "speed"], True, False]], 2, False),
         ("FROM taxis INSIDE CIRCLE(3) AROUND '7' ORDER BY DISTANCE LIMIT 2", "first",
-         {"order": [[["distance"], False, False]], "limit": 2, "each_step": True}),
+         [[["distance"], False, False]], 2, True),
         ("FROM taxis INSIDE CIRCLE(1, 2, 3) ORDER BY DISTANCE LIMIT 2", "first",
-         {"order": [[["distance_to", 1.0, 2.0], False, False]], "limit": 2}),
+         [[["distance_to", 1.0, 2.0], False, False]], 2, False),
         ("FROM taxis ORDER BY ts > NOW LIMIT 2", "first",
-         {"order": [[["cmp", ">", ["col", "ts"], ["now"]], False, False]], "limit": 2, "each_step": True}),
+         [[["cmp", ">", ["col", "ts"], ["now"]], False, False]], 2, True),
     ],
 )  # fmt: skip
 def test_the_order_decides_how_the_first_are_found(
-    query: str, kind: str, first: Any, taxis: Catalogue
+    query: str, kind: str, order: Any, limit: int | None, each_step: bool, taxis: Catalogue
 ) -> None:
     spec = bound(f"REGISTER QUERY q AS SELECT oid {query}", taxis).spec
-    assert (spec["kind"], spec["first"]) == (kind, first)
+    assert (spec["kind"], spec["order"], spec["limit"]) == (kind, order, limit)
+    assert spec.get("each_step", False) == each_step
 
 
 @pytest.mark.parametrize(
@@ -360,13 +358,13 @@ def test_what_reads_now_of_members_is_computed_in_each_step(
     query: str, kind: str, each_step: bool, taxis: Catalogue
 ) -> None:
     spec = bound(f"REGISTER QUERY q AS SELECT {query}", taxis).spec
-    assert (spec["kind"], spec["aggregates"].get("each_step", False)) == (kind, each_step)
+    assert (spec["kind"], spec.get("each_step", False)) == (kind, each_step)
 
 
 def test_changes_of_a_distance_from_a_moving_object_are_looked_for_in_each_step(taxis: Catalogue) -> None:
     select = "SELECT oid, DISTANCE FROM taxis INSIDE CIRCLE(5) AROUND '1'"
     spec = bound(f"REGISTER QUERY q WITH (changes => true) AS {select}", taxis).spec
-    assert (spec["kind"], spec["first"]) == ("first", {"order": [], "limit": 2**31 - 1, "each_step": True})
+    assert (spec["kind"], spec["order"], spec["limit"], spec["each_step"]) == ("first", [], None, True)
     assert bound(f"REGISTER QUERY q AS {select}", taxis).spec["kind"] == "range"
 
 
@@ -375,9 +373,18 @@ def test_what_significant_objects_are_not_enough_for(taxis: Catalogue) -> None:
     known = Catalogue({"taxis": significant}, settings=taxis.settings)
     assert bound("REGISTER QUERY q AS SELECT oid FROM taxis LIMIT 3", known).spec["kind"] == "first"
     spec = bound("REGISTER QUERY q WITH (changes => true, dwell => 1 s) AS SELECT oid FROM taxis", known).spec
-    assert (spec["kind"], spec["first"]) == ("first", {"order": [], "limit": 2**31 - 1})
+    assert (spec["kind"], spec["order"], spec["limit"]) == ("first", [], None)
     spec = bound("REGISTER QUERY q WITH (dwell => 1 s) AS SELECT COUNT(*) FROM taxis", known).spec
-    assert (spec["kind"], spec["first"]) == ("first", {"order": [], "limit": 2**31 - 1})
+    assert (spec["kind"], spec["order"], spec["limit"]) == ("first", [], None)
+
+
+def test_moving_regions_need_not_retain_all(taxis: Catalogue) -> None:
+    significant = replace(taxis.streams["taxis"], retain="significant", max_speed=10.0)
+    known = Catalogue({"taxis": significant}, settings=taxis.settings)
+    where = "loc INSIDE CIRCLE(3) AROUND '7' OR NOT loc INSIDE RECT(1, 2) AROUND '8'"
+    spec = bound(f"REGISTER QUERY q AS SELECT oid FROM taxis WHERE {where}", known).spec
+    same = bound(f"REGISTER QUERY q AS SELECT oid FROM taxis WHERE {where}", taxis).spec
+    assert spec["condition"] == same["condition"]
 
 
 # --- snapshots ---
@@ -390,7 +397,7 @@ def test_a_snapshot_is_a_query_that_answers_once(taxis: Catalogue) -> None:
     )
     kind, spec, _ = bound(text, taxis)
     assert kind == "select"
-    assert {"id", "name", "for_us", "options"}.isdisjoint(spec)
+    assert {"id", "name", "for_us", "dwell_us"}.isdisjoint(spec)
     assert spec["order"] == [
         [["col", "oid"], True, False],
         [["arith", "*", ["col", "speed"], ["lit", 2, "BIGINT"]], False, True],
@@ -566,15 +573,15 @@ def test_events_that_are_not_kept_are_matched_only(query: str, message: str) -> 
 
 def test_since_now_is_for_events(taxis: Catalogue) -> None:
     query = bound("REGISTER QUERY q SINCE NOW AS SELECT id FROM posts", taxis).spec
-    assert query["options"]["since_now"]
+    assert query["since_now"]
     with pytest.raises(BindError, match="SINCE NOW is for event streams; taxis is a moving stream"):
         bound("REGISTER QUERY q SINCE NOW AS SELECT oid FROM taxis", taxis)
 
 
 @pytest.mark.parametrize(
-    ("select", "kind", "first"),
+    ("select", "kind", "timing"),
     [
-        ("COUNT(*) FROM taxis", "dwelling_aggregate", None),
+        ("COUNT(*) FROM taxis", "dwelling_aggregate", {}),
         ("COUNT(*) FROM taxis SYNC 10 s", "refreshed_first", {"sync_us": 10_000_000}),
         ("AVG(DISTANCE) FROM taxis INSIDE CIRCLE(1 km) AROUND 'a' SYNC 10 s", "refreshed_first",
          {"sync_us": 10_000_000, "each_step": True}),
@@ -585,15 +592,13 @@ def test_since_now_is_for_events(taxis: Catalogue) -> None:
     ],
 )  # fmt: skip
 def test_members_of_aggregates_dwell(
-    select: str, kind: str, first: dict[str, Any] | None, taxis: Catalogue
+    select: str, kind: str, timing: dict[str, Any], taxis: Catalogue
 ) -> None:
     spec = bound(f"REGISTER QUERY q WITH (dwell => 5 s) AS SELECT {select}", taxis).spec
-    found = spec.get("first")
     order = [[["distance"], False, False]] if "nearest" in kind else []
-    assert (spec["kind"], found) == (
-        kind,
-        None if first is None else {"order": order, "limit": 2**31 - 1} | first,
-    )
+    assert (spec["kind"], spec["order"], spec["limit"]) == (kind, order, None)
+    found = {name: spec[name] for name in ("each_step", "sync_us", "window_us", "dwell_us") if name in spec}
+    assert found == timing | {"dwell_us": 5_000_000}
 
 
 @pytest.mark.parametrize(
@@ -636,8 +641,7 @@ def test_members_of_what_now_changes_dwell(rest: str, taxis: Catalogue) -> None:
     select = f"SELECT ts > NOW - 5 s AS fresh, COUNT(*) FROM taxis{rest} GROUP BY fresh"
     spec = bound(f"REGISTER QUERY q WITH (dwell => 5 s) AS {select}", taxis).spec
     assert spec["kind"] == ("refreshed_nearest_first" if rest else "first")
-    assert spec["first"]["each_step"]
-    assert spec["first"]["timed"] == [spec["aggregates"]["groups"][0][0]]
+    assert spec["each_step"]
 
 
 @pytest.mark.parametrize(
@@ -653,7 +657,7 @@ def test_members_of_what_now_changes_dwell(rest: str, taxis: Catalogue) -> None:
 )
 def test_rows_of_merged_answers_dwell(rest: str, kind: str, taxis: Catalogue) -> None:
     spec = bound(f"REGISTER QUERY q WITH (dwell => 5 s) AS SELECT * FROM taxis {rest}", taxis).spec
-    assert (spec["kind"], spec["options"]) == (kind, {"dwell_us": 5_000_000})
+    assert (spec["kind"], spec["dwell_us"]) == (kind, 5_000_000)
 
 
 @pytest.mark.parametrize(
@@ -695,9 +699,8 @@ def test_a_polygon_goes_on_beyond_the_meridian(taxis: Catalogue) -> None:
 def test_what_cannot_send_changes(text: str, error: type[Exception], message: str, taxis: Catalogue) -> None:
     with pytest.raises(error, match=message):
         bound(f"REGISTER QUERY q WITH {text}", taxis)
-    assert not bound("REGISTER QUERY q WITH (changes => false) AS SELECT oid FROM taxis", taxis).spec[
-        "options"
-    ]
+    spec = bound("REGISTER QUERY q WITH (changes => false) AS SELECT oid FROM taxis", taxis).spec
+    assert "changes" not in spec
 
 
 def test_a_column_of_an_object_within_an_object_is_read_with_a_dot(taxis: Catalogue) -> None:

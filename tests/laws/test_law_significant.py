@@ -39,6 +39,7 @@ slots = st.sampled_from([1, 2, 4])
 restarts = st.sets(st.integers(0, 12), max_size=3)
 RANGES: dict[str, frozenset[str]] = {
     "rectangles": frozenset(),
+    "moving regions in conditions": frozenset({"circles", "around"}),
     "shapes": frozenset({"circles", "polygons", "inside"}),
     "dwell and joins": MOVING - {"nearest"},
 }
@@ -81,7 +82,7 @@ def test_locked_objects_are_left_out_of_s(least: float, s: dict[int, int]) -> No
 
 
 @share(6, least=8)
-@given(honest_cases(frozenset({"circles", "polygons"}), sheds=True))
+@given(honest_cases(frozenset({"circles", "polygons", "around"}), sheds=True))
 def test_after_one_report_of_peace_nothing_is_missing(case: Case) -> None:
     _hold_to_all(case)
 

@@ -27,7 +27,7 @@ from stqsh.spec.expression import (
     NotExpr,
     OrExpr,
 )
-from stqsh.spec.query import SlotQuery
+from stqsh.spec.query import Members, SlotQuery
 from stqsh.spec.query_rows import Path, QueryRows
 from stqsh.spec.region import MovingCircleSpec, RectangleSpec, Region
 from stqsh.spec.stream import ColumnSpec, FileSourceSpec, StreamSpec
@@ -64,7 +64,9 @@ def contains(phrase: str, match: Match = "all") -> ContainsExpr:
 
 
 def query(condition: Expr | None, number: int = 1, region: Region = ANYWHERE) -> RegisterCommand:
-    return RegisterCommand(query=SlotQuery(id=number, kind="range", region=region, condition=condition))
+    return RegisterCommand(
+        query=SlotQuery(id=number, kind="range", members=Members(region=region, condition=condition))
+    )
 
 
 def needs(*queries: RegisterCommand | QueryRows, boxes: list[list[float]] | None = None) -> NeededTerms:
@@ -151,7 +153,7 @@ def test_slots_need_what_the_queries_over_their_cells_need() -> None:
 def alike(condition: Expr, columns: dict[Path, list[Any]]) -> QueryRows:
     """Queries of one template, of which the first is the pattern."""
     count = len(next(iter(columns.values())))
-    spec = SlotQuery(id=1, kind="range", region=ANYWHERE, condition=condition)
+    spec = SlotQuery(id=1, kind="range", members=Members(region=ANYWHERE, condition=condition))
     values = tuple(pa.array(some) for some in columns.values())
     return QueryRows(spec, np.arange(1, count + 1), tuple(columns), values)
 
@@ -168,7 +170,8 @@ def test_queries_of_a_template_need_what_they_need_one_by_one(
         return AndExpr(parts)
 
     together = alike(
-        condition(asked[0]), {("condition", 1, 0, 2): asked, ("region", "x1"): [0.0] * len(asked)}
+        condition(asked[0]),
+        {("members", "condition", 1, 0, 2): asked, ("members", "region", "x1"): [0.0] * len(asked)},
     )
     one_by_one = [query(condition(phrase), number) for number, phrase in enumerate(asked, 1)]
     found, expected = needs(together), needs(*one_by_one)
@@ -182,10 +185,12 @@ def test_queries_of_a_template_need_what_they_need_one_by_one(
 
 def test_values_that_differ_elsewhere_are_no_phrases() -> None:
     status = CompareExpr("=", ColumnExpr("status"), LiteralExpr("free", "STRING"))
-    rows = alike(AndExpr((contains("light"), status)), {("condition", 1, 1, 3, 1): ["free", "busy"]})
+    rows = alike(
+        AndExpr((contains("light"), status)), {("members", "condition", 1, 1, 3, 1): ["free", "busy"]}
+    )
     assert useful(of_one_slot(rows), 0, "light", "free", "busy") == [True, False, False]
 
 
 def test_a_phrase_that_looks_like_a_mark_is_not_taken_for_one() -> None:
     condition = AndExpr((contains("\x000\x00"), contains("x")))
-    assert of_one_slot(alike(condition, {("condition", 1, 1, 2): ["light", "hole"]})).needs_all(0)
+    assert of_one_slot(alike(condition, {("members", "condition", 1, 1, 2): ["light", "hole"]})).needs_all(0)

@@ -23,7 +23,7 @@ from stqsh.shell.repl.executor import InterruptNotice
 from stqsh.shell.repl.session_thread import import_in_thread
 from stqsh.shell.terminal.interrupts import force_on_second_interrupt, ignore_interrupts
 from stqsh.spec.log import SnapshotAsked, StreamPaused
-from stqsh.spec.query import SnapshotSpec
+from stqsh.spec.query import Members, SnapshotSpec
 from stqsh.spec.region import EVERYWHERE
 from stqsh.storage.control_log import ControlDb, append
 
@@ -56,7 +56,7 @@ def _hears_interrupts() -> Iterator[None]:
 
 def test_it_says_of_a_statement_that_nothing_was_done_and_what_is_not_run(tmp_path: Path) -> None:
     told, db = interrupted(tmp_path, "SELECT COUNT(*) FROM a; RUN; SHOW STATUS;", 1)
-    spec = SnapshotSpec(stream_id=1, kind="range", region=EVERYWHERE)
+    spec = SnapshotSpec(stream_id=1, kind="range", members=Members(region=EVERYWHERE))
     append(db, SnapshotAsked(spec))  # a question that went by way of the log changes nothing
     assert told.text() == (
         "interrupted: SELECT COUNT(*) FROM a … is not done; the 2 statements after it are not run; "

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from support.typed import query_spec, snapshot_spec
 
 from stqsh.spec.command import DropCommand, MemoryCommand, RegisterCommand, unpack_commands
 from stqsh.spec.expression import (
@@ -21,7 +22,8 @@ from stqsh.spec.expression import (
     has_node,
     rewrite,
 )
-from stqsh.spec.query import QuerySpec, SlotQuery, SnapshotSpec, read_spec
+from stqsh.spec.older_queries import composed
+from stqsh.spec.query import QuerySpec, Result, SlotQuery, Timing, slot_query
 from stqsh.spec.region import Region
 
 REGIONS = [
@@ -71,7 +73,6 @@ QUERY: dict[str, Any] = {
         "limit": 5,
         "sync_us": 60_000_000,
     },
-    "first": {"order": [[["col", "speed"], True, False]], "limit": 3},
     "stream": "taxis",
     "stream_id": 1,
     "text": "SELECT …",
@@ -100,32 +101,26 @@ def test_an_expression_is_written_as_it_was_read(value: list[Any]) -> None:
 
 
 def test_a_query_is_written_as_it_was_read() -> None:
-    text = msgspec.json.encode(QUERY)
-    assert msgspec.json.encode(read_spec(text, QuerySpec)) == text
-    assert read_spec(text, SlotQuery).options.dwell_us == 5_000_000
+    query = query_spec(QUERY)
+    text = msgspec.json.encode(query)
+    assert msgspec.json.decode(text, type=QuerySpec) == query
+    assert msgspec.json.decode(text, type=SlotQuery) == slot_query(query)
 
 
 def test_what_is_missing_has_a_default() -> None:
     shortest = {"stream": "s", "stream_id": 1, "text": "", "kind": "range", "region": {"type": "all"}}
-    snapshot = msgspec.convert(shortest, SnapshotSpec)
-    assert (snapshot.condition, snapshot.order, snapshot.limit) == (None, (), None)
-
-
-def test_conditions_of_earlier_versions_are_read() -> None:
-    a, b, c = (["col", name] for name in "abc")
-    old = QUERY | {"condition": ["and", a, ["or", b, c], ["in", a, [b]]]}
-    new = QUERY | {"condition": ["and", [a, ["or", [b, c]], ["in", a, [b]]]]}
-    assert read_spec(msgspec.json.encode(old), QuerySpec) == msgspec.convert(new, QuerySpec)
+    snapshot = snapshot_spec(shortest)
+    assert (snapshot.condition, snapshot.result, snapshot.timing) == (None, Result(), Timing())
 
 
 def test_an_unknown_node_is_refused() -> None:
     with pytest.raises(ValueError, match="wrong"):
-        read_spec(msgspec.json.encode(QUERY | {"condition": ["wrong", 1]}), QuerySpec)
+        query_spec(QUERY | {"condition": ["wrong", 1]})
 
 
 def test_commands_are_told_by_their_op() -> None:
     query = {"id": 3, "kind": "range", "region": {"type": "all"}}
-    told = [{"op": "register", "query": query}, {"op": "drop", "id": 4}, {"op": "memory", "k": 2}]
+    told = [{"op": "register", "query": composed(query)}, {"op": "drop", "id": 4}, {"op": "memory", "k": 2}]
     register, drop, memory = unpack_commands(msgspec.json.encode(told))
     assert isinstance(register, RegisterCommand) and register.query.id == 3
     assert drop == DropCommand(id=4)

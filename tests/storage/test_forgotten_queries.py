@@ -19,6 +19,7 @@ from support.typed import query_spec
 
 from stqsh.engine.planning.planner_state import PlannerState
 from stqsh.lang.binder.parameters import Hole
+from stqsh.spec.query import with_members, with_timing
 from stqsh.spec.query_rows import QueryRows
 from stqsh.spec.region import Key
 from stqsh.storage.catalogue import NameBook, find_query, live_queries, query_by_id, query_now
@@ -45,15 +46,15 @@ class Played:
 
     def query(self, *, moves: bool = False, dwell: bool = False) -> None:
         spec = query_spec(self._spec(AROUND if moves else RECTANGLE))
-        options = msgspec.structs.replace(spec.options, dwell_us=1_000_000 if dwell else None)
-        named = msgspec.structs.replace(spec, name=f"sub_{next(self.names)}", options=options)
+        named = msgspec.structs.replace(spec, name=f"sub_{next(self.names)}")
+        named = with_timing(named, dwell_us=1_000_000 if dwell else None)
         register(self.db, Registered("REGISTER …", named))
 
     def block(self, count: int) -> None:
         spec = query_spec(self._spec(RECTANGLE))
         hole: Any = Hole("c", "number")
         region = msgspec.structs.replace(spec.region, x2=hole)
-        template = QueryTemplate.of(msgspec.structs.replace(spec, region=region), "SELECT :c", "")
+        template = QueryTemplate.of(with_members(spec, region=region), "SELECT :c", "")
         names = [f"alike_{next(self.names)}" for _ in range(count)]
         rows = pa.RecordBatch.from_pydict({NAMES: names, "c": np.arange(2.0, 2.0 + count)})
         assert not register_rows(self.db, template, rows).any()

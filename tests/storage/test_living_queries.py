@@ -17,7 +17,7 @@ from support.typed import query_spec
 
 from stqsh.errors import HomeError
 from stqsh.lang.binder.parameters import Hole
-from stqsh.spec.query import QueryOptions, SlotQuery, slot_query
+from stqsh.spec.query import SlotQuery, slot_query, with_members, with_timing
 from stqsh.spec.query_rows import QueryRows
 from stqsh.storage.catalogue import live_queries
 from stqsh.storage.catalogue_writer import Registered, change_query, create_stream, register
@@ -59,9 +59,9 @@ class Logged:
     def register(self, region: int, for_us: int | None, since_now: bool, *, elsewhere: bool) -> None:
         stream = self.other if elsewhere else self.stream
         raw = {"stream": "s", "stream_id": stream, "text": "", "kind": "range", "region": REGIONS[region]}
-        options = QueryOptions(since_now=since_now)
         name = f"q{last_seq(self.db)}"
-        spec = msgspec.structs.replace(query_spec(raw), name=name, for_us=for_us, options=options)
+        spec = with_members(msgspec.structs.replace(query_spec(raw), name=name), since_now=since_now)
+        spec = with_timing(spec, for_us=for_us)
         id_ = register(self.db, Registered("REGISTER …", spec)).id
         if not elsewhere:
             self._waiting.append(slot_query(msgspec.structs.replace(spec, id=id_)))
@@ -70,14 +70,14 @@ class Logged:
         raw = {"stream": "s", "stream_id": self.stream, "text": "", "kind": "range", "region": REGIONS[0]}
         spec, hole = query_spec(raw), Hole("c", "number")
         region = msgspec.structs.replace(spec.region, x2=hole)
-        template = QueryTemplate.of(msgspec.structs.replace(spec, region=region), "SELECT :c", "")
+        template = QueryTemplate.of(with_members(spec, region=region), "SELECT :c", "")
         first = last_seq(self.db)
         names, ends = [f"b{first}_{row}" for row in range(count)], np.arange(1.0, 1.0 + count)
         rows = pa.RecordBatch.from_pydict({NAMES: names, "c": ends})
         assert not register_rows(self.db, template, rows).any()
         for id_, end in zip(range(last_seq(self.db) + 1 - count, last_seq(self.db) + 1), ends, strict=True):
             own = msgspec.structs.replace(spec.region, x2=end)
-            self._waiting.append(slot_query(msgspec.structs.replace(spec, id=id_, region=own)))
+            self._waiting.append(slot_query(with_members(msgspec.structs.replace(spec, id=id_), region=own)))
 
     def change(self, kind: Any, at: int) -> None:
         if queries := [query for query in live_queries(self.db) if query.stream_id == self.stream]:
@@ -103,9 +103,9 @@ class Logged:
         """The queries that live before the next step, and the steps of those for which these matter."""
         next_step = self.step + 1
         return {
-            id_: (query, begun if query.for_us is not None or query.options.since_now else -1)
+            id_: (query, begun if query.timing.for_us is not None or query.members.since_now else -1)
             for id_, (query, begun) in self.queries.items()
-            if query.for_us is None or begun + -(-query.for_us // TICK_US) >= next_step
+            if query.timing.for_us is None or begun + -(-query.timing.for_us // TICK_US) >= next_step
         }
 
 
@@ -116,9 +116,8 @@ def _one_by_one(command: Any) -> list[tuple[SlotQuery, int | None]]:
     columns = zip(*(value.to_pylist() for value in command.values), strict=True)
     return [
         (
-            msgspec.structs.replace(
-                command.pattern,
-                id=id_,
+            with_members(
+                msgspec.structs.replace(command.pattern, id=id_),
                 region=msgspec.structs.replace(command.pattern.region, **dict(zip(names, own, strict=True))),
             ),
             command.step,
@@ -157,7 +156,7 @@ def test_columns_have_what_the_rows_say(changes: list[tuple[Any, ...]]) -> None:
         found: dict[int, tuple[SlotQuery, int]] = {}
         for query, step in (one for command in living.queries for one in _one_by_one(command)):
             assert step is not None, "it is not new"
-            timed = query.for_us is not None or query.options.since_now
+            timed = query.timing.for_us is not None or query.members.since_now
             assert query.id not in found
             found[query.id] = query, step if timed else -1
         assert found == logged.expected()

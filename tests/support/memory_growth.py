@@ -29,6 +29,7 @@ from stqsh.engine.state.arena import Arena
 from stqsh.spec.chunk import Chunk, ChunkOrder, pack, pack_json
 from stqsh.spec.stream import StreamSpec
 from support.specs import stream_spec
+from support.typed import composed_commands
 
 SECOND = 1_000_000
 A_BATCH = 20_000
@@ -56,6 +57,7 @@ class Slot:
         self.step += 1
         clock = {"first_step": self.step, "last_step": self.step, "base_tick": 1, "tick_us": SECOND, "seq": 0}
         contents = [("clock", 0, pack_json(clock))]
+        more |= {"commands": composed_commands(more["commands"])} if "commands" in more else {}
         contents += [(kind, 1, pack_json(content)) for kind, content in more.items()]
         contents += [] if records is None else [("records", 1, pack(records))]
         chunks = [

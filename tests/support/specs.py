@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from stqsh.spec.log import ENTRY_TYPES, LogKind
+from stqsh.spec.older_queries import UPGRADES
 from stqsh.spec.stream import AreaSpec, FileSourceSpec, StreamSpec, TableSpec
 from stqsh.storage.rows import LogRow
 
@@ -45,6 +46,8 @@ def entry(kind: LogKind, content: Mapping[str, Any] | None = None) -> Any:
     """What a row of the log says, in the form that `append` takes."""
     made = {"create_stream": stream_spec, "create_table": table_spec, "create_area": area_spec}
     content = content or {}
+    if kind in UPGRADES:
+        content = msgspec.to_builtins(UPGRADES[kind](content))
     return made[kind](content) if kind in made else msgspec.convert(content, ENTRY_TYPES[kind])
 
 

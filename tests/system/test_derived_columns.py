@@ -346,10 +346,49 @@ def test_the_number_of_a_row_is_not_known_when_it_is_read(session: Session, tmp_
     assert answer(session, "SELECT row, a FROM e;") == [{"row": 1, "a": 7}]
 
 
-def test_tables_have_no_derived_columns(session: Session, tmp_path: Path) -> None:
+def test_a_table_has_derived_columns(session: Session, tmp_path: Path) -> None:
+    """Its key and a condition of a join are derived; a value that does not fit is a dead letter."""
+    text = "id,lon,lat,ts\n" + "".join(f"{n}-1,1{n},50,2026-01-01T07:00:00Z\n" for n in range(3))
+    cars(session, tmp_path, "", text)
+    (tmp_path / "owners.csv").write_text("n,name\n0,Ann\n1,Bo\n2,\n1,Cy\n3,Di\n")
+    making = f"""CREATE TABLE owners (scaled INT AS twice * 500000000, id STRING AS n || '-1',
+      big BOOLEAN AS n > 0, twice BIGINT AS n * 2) FROM FILE '{tmp_path}/owners.csv' KEY id;"""
+    run_script(session, f"{making} RUN 2 STEPS;")
+    asked = "SELECT s.id, name, twice FROM cars s, owners WHERE s.id = owners.id"
+    assert answer(session, f"{asked};") == [
+        {"id": "0-1", "name": "Ann", "twice": 0},
+        {"id": "1-1", "name": "Bo", "twice": 2},
+        {"id": "2-1", "name": None, "twice": 4},
+    ]
+    assert [one["id"] for one in answer(session, f"{asked} AND big;")] == ["1-1", "2-1"]
+    reasons = sorted(str(letter) for letter in dead_letters(session))
+    assert len(reasons) == 2, "a key that repeats, and a value that is too large"
+    assert any("scaled" in reason and "3000000000" in reason for reason in reasons)
+    described, _ = session.execute("DESCRIBE owners;")
+    assert isinstance(described, Rows)
+    assert ("n", "BIGINT", None) in described.rows
+    assert ("id", "STRING", "key, AS n || '-1'") in described.rows
+    [script] = session.execute("DUMP;")
+    assert isinstance(script, Script)
+    assert "scaled INT AS twice * 500000000, id STRING AS n || '-1'" in script.text
+
+
+@pytest.mark.parametrize(
+    ("column", "reason"),
+    [
+        ("far BOOLEAN AS loc INSIDE CIRCLE(3, 3, 2)", "the rows of t have no location"),
+        ("old BOOLEAN AS NOW > TO_TIMESTAMP(n)", "computed once"),
+        ("a INT AS a + 1", "computed from itself"),
+        ("n INT AS 1", "two columns"),
+        ("now_on INT AS time", "no column 'time'"),
+    ],
+)
+def test_a_column_of_a_table_cannot_be_computed_from_what_its_rows_lack(
+    session: Session, tmp_path: Path, column: str, reason: str
+) -> None:
     (tmp_path / "t.csv").write_text("id,n\na,1\n")
-    with pytest.raises(StqshError, match="derived columns of a table"):
-        session.execute(f"CREATE TABLE t (m BIGINT AS n + 1) FROM FILE '{tmp_path}/t.csv';")
+    with pytest.raises(BindError, match=reason):
+        session.execute(f"CREATE TABLE t ({column}) FROM FILE '{tmp_path}/t.csv';")
 
 
 def test_topics_are_those_of_the_model_of_the_manual(

@@ -107,6 +107,24 @@ def test_rows_of_neighbours_that_change_as_time_passes_dwell(play: Play) -> None
     ]
 
 
+@pytest.mark.parametrize(
+    "select",
+    [
+        "oid FROM t SYNC 1 s",
+        "oid FROM t NEAREST 1 TO (0, 0) SYNC 1 s",
+        "COUNT(*) AS n FROM t NEAREST 1 TO (0, 0) SYNC 1 s HAVING COUNT(*) > 0",
+        "oid FROM t NEAREST 1 TO (0, 0)",
+        "oid FROM t ORDER BY oid LIMIT 1",
+        "oid FROM t INSIDE (0, 0, 1, 1)",
+    ],
+)
+def test_what_waits_for_dwell_waits_anew_when_a_query_resumes(play: Play, select: str) -> None:
+    query = f"REGISTER QUERY q WITH (dwell => 3 s) AS SELECT {select};"
+    pause = "RUN 2 STEPS; PAUSE QUERY q; RUN 3 STEPS; RESUME QUERY q; RUN 2 STEPS; RUN;"
+    lines = play(" ".join(["a,0,0,p,1"] * 12), f"{query} {pause}")
+    assert [(line["step"], line["op"]) for line in lines] == [(9, "+")]
+
+
 def test_a_group_is_a_column_before_it_is_an_alias(play: Play) -> None:
     lines = play("a,0,0,p,1 b,0,0,p,2 c,0,0,q,1", "RUN; SELECT DISTINCT v AS s FROM t GROUP BY s, v;")
     assert [line["row"] for line in lines] == [{"s": 1.0}, {"s": 2.0}]

@@ -14,7 +14,7 @@ from stqsh.bench.harness.workload import Motion, rectangles
 from stqsh.core.aggregates import states
 from stqsh.spec.aggregate import AggregateSpec, GroupOutput, Measure, measure_column
 from stqsh.spec.expression import ColumnExpr
-from stqsh.spec.query import AGGREGATE, SlotQuery
+from stqsh.spec.query import AGGREGATE, Members, Result, SlotQuery
 from stqsh.spec.region import RectangleSpec
 
 _OBJECTS, _PER_TICK, _TICKS, _BATCHES = 200_000, 100_000, 4, 5
@@ -43,7 +43,12 @@ def _slot(count: int) -> OneSlot:
     boxes = rectangles(count).tolist()
     slot.register(
         [
-            SlotQuery(id=number, kind=AGGREGATE.name, region=RectangleSpec(*box), aggregates=spec)
+            SlotQuery(
+                id=number,
+                kind=AGGREGATE.name,
+                members=Members(region=RectangleSpec(*box)),
+                result=Result(aggregates=spec),
+            )
             for number, box in enumerate(boxes, 1)
         ]
     )

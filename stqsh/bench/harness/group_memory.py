@@ -19,7 +19,7 @@ from stqsh.spec.aggregate import AggregateSpec, GroupColumn, Measure
 from stqsh.spec.chunk import ChunkKind, pack
 from stqsh.spec.command import RegisterCommand
 from stqsh.spec.expression import ColumnExpr
-from stqsh.spec.query import AGGREGATE, SlotQuery
+from stqsh.spec.query import AGGREGATE, Members, Result, SlotQuery, Timing
 from stqsh.spec.region import RectangleSpec
 from stqsh.spec.stream import ColumnSpec
 
@@ -41,12 +41,16 @@ def measure_memory(count: int) -> list[Row]:
 
 
 def _memory(count: int, name: str, sync_us: int | None) -> Row:
-    spec = AggregateSpec(
-        groups=(GroupColumn(ColumnExpr("topic"), "STRING"),), measures=_MEASURES[name], sync_us=sync_us
-    )
+    spec = AggregateSpec(groups=(GroupColumn(ColumnExpr("topic"), "STRING"),), measures=_MEASURES[name])
     squares = enumerate(rectangles(count).tolist(), 1)
     queries = [
-        SlotQuery(id=number, kind=AGGREGATE.name, region=RectangleSpec(*box), aggregates=spec)
+        SlotQuery(
+            id=number,
+            kind=AGGREGATE.name,
+            members=Members(region=RectangleSpec(*box)),
+            result=Result(aggregates=spec),
+            timing=Timing(sync_us=sync_us),
+        )
         for number, box in squares
     ]
     commands: Any = [RegisterCommand(query=query) for query in queries]

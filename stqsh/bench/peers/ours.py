@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from msgspec.structs import replace
 
 import stqsh
 from stqsh.bench.harness import registration
@@ -16,6 +15,7 @@ from stqsh.bench.peers.peer import PeerOutcome
 from stqsh.bench.peers.peer_case import PeerCase
 from stqsh.client.api import Session
 from stqsh.client.read.subscription import UpdateReader
+from stqsh.spec.query import with_members
 from stqsh.spec.region import RectangleSpec
 
 _CREATE = (
@@ -48,7 +48,7 @@ def measure(case: PeerCase, folder: Path, say: Say) -> PeerOutcome:
 def _register(session: Session, case: PeerCase) -> None:
     bound = registration.bind(session, "SELECT oid FROM m INSIDE (0, 0, 1, 1)")
     squares = case.squares.tolist()
-    registration.log(session, [replace(bound, region=RectangleSpec(*square)) for square in squares])
+    registration.log(session, [with_members(bound, region=RectangleSpec(*square)) for square in squares])
 
 
 def _number(name: str) -> int:

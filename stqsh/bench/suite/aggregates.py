@@ -23,8 +23,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from msgspec.structs import replace
-
 import stqsh
 from stqsh.bench.figures import LESS, MORE, Better, Row
 from stqsh.bench.harness import registration
@@ -47,6 +45,7 @@ from stqsh.bench.peers.groups.case import GroupCase
 from stqsh.bench.peers.groups.compare import compare
 from stqsh.bench.suite.range import RangeOptions, measure_squares
 from stqsh.client.api import Session
+from stqsh.spec.query import with_members
 from stqsh.spec.region import RectangleSpec
 
 COLUMNS = {
@@ -193,7 +192,7 @@ def _peers(options: AggregatesOptions, say: Say) -> Iterator[Row]:
 def _specs(session: Session, select: str, boxes: Any) -> list[Any]:
     """Return a bound query over each of the boxes, float64 (n, 4)."""
     bound = registration.bind(session, select)
-    return [replace(bound, region=RectangleSpec(*box)) for box in boxes.tolist()]
+    return [with_members(bound, region=RectangleSpec(*box)) for box in boxes.tolist()]
 
 
 _PARTS: dict[str, Callable[[AggregatesOptions, Say], Iterator[Row]]] = {

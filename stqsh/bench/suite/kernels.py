@@ -37,7 +37,7 @@ from stqsh.spec.expression import (
     Expr,
     NowExpr,
 )
-from stqsh.spec.query import SlotQuery, kind_of_region
+from stqsh.spec.query import Members, SlotQuery, kind_of_region
 from stqsh.spec.region import (
     CircleSpec,
     MovingRectangleSpec,
@@ -122,7 +122,7 @@ def _queries(regions: Iterable[Region], conditions: Iterable[Expr] | None = None
     """Return a query for each region, with its condition."""
     tests: Iterable[Expr | None] = conditions or repeat(None)
     return [
-        SlotQuery(id=number, kind=kind_of_region(region).name, region=region, condition=test)
+        SlotQuery(id=number, kind=kind_of_region(region).name, members=Members(region=region, condition=test))
         for number, (region, test) in enumerate(zip(regions, tests, strict=False), 1)
     ]
 

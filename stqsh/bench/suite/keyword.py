@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from msgspec.structs import replace
-
 import stqsh
 from stqsh.bench.figures import LESS, MORE, Better, Row
 from stqsh.bench.harness import registration
@@ -23,7 +21,7 @@ from stqsh.bench.harness.posts import PostSample, made_posts, read_posts
 from stqsh.bench.options import option
 from stqsh.client.api import Session
 from stqsh.spec.expression import ColumnExpr, ContainsExpr
-from stqsh.spec.query import QuerySpec
+from stqsh.spec.query import QuerySpec, with_members
 from stqsh.spec.region import RectangleSpec
 
 COLUMNS = {
@@ -122,6 +120,6 @@ def _specs(session: Session, asked: tuple[list[str], Any]) -> list[QuerySpec]:
     bound = registration.bind(session, "SELECT id FROM posts WHERE body CONTAINS 'x' INSIDE (0, 0, 1, 1)")
     body = ColumnExpr("body")
     return [
-        replace(bound, region=RectangleSpec(*box), condition=ContainsExpr(body, phrase, "all"))
+        with_members(bound, region=RectangleSpec(*box), condition=ContainsExpr(body, phrase, "all"))
         for phrase, box in zip(asked[0], asked[1].tolist(), strict=True)
     ]

@@ -13,7 +13,6 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from msgspec.structs import replace
 
 from stqsh.bench.figures import LESS, MORE, Better, Row
 from stqsh.bench.harness import registration
@@ -21,6 +20,7 @@ from stqsh.bench.harness.cpu import CPU, CPU_FIGURES
 from stqsh.bench.harness.drive import SPLIT, Say, measured, run, stream_session, temporary_folder
 from stqsh.bench.harness.workload import Motion, ticks_to_fill
 from stqsh.bench.options import option
+from stqsh.spec.query import with_members
 from stqsh.spec.region import NearestSpec
 
 COLUMNS = {
@@ -91,7 +91,7 @@ def _against_queries(
         run(session, ticks_to_fill(options.objects, options.per_tick))
         place = "'o0'" if around == "focal" else "(0, 0)"
         bound = registration.bind(session, f"SELECT oid FROM m NEAREST {k} TO {place}")
-        specs = [replace(bound, region=region) for region in _regions(options, kind)]
+        specs = [with_members(bound, region=region) for region in _regions(options, kind)]
         done = 0
         for count in sorted(options.queries):
             say(f"registering {count - done:,} more queries")

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from msgspec.structs import replace
 
 from stqsh.bench.figures import LESS, MORE, Better, Row
 from stqsh.bench.harness import registration
@@ -19,7 +18,7 @@ from stqsh.bench.harness.drive import SPLIT, Say, measured, run, stream_session,
 from stqsh.bench.harness.workload import Motion, rectangles, ticks_to_fill
 from stqsh.bench.options import option
 from stqsh.client.api import Session
-from stqsh.spec.query import QuerySpec
+from stqsh.spec.query import QuerySpec, with_members
 from stqsh.spec.region import MovingRectangleSpec, RectangleSpec
 
 COLUMNS = {
@@ -94,6 +93,6 @@ def _specs(session: Session, options: MovingOptions, percent: int) -> list[Query
     still = registration.bind(session, f"{_SELECT} (0, 0, 1, 1)")
     boxes = rectangles(options.queries - moving, _SIDE).tolist()
     return [
-        *(replace(around, region=MovingRectangleSpec(f"o{n}", _SIDE, _SIDE)) for n in whose),
-        *(replace(still, region=RectangleSpec(*box)) for box in boxes),
+        *(with_members(around, region=MovingRectangleSpec(f"o{n}", _SIDE, _SIDE)) for n in whose),
+        *(with_members(still, region=RectangleSpec(*box)) for box in boxes),
     ]

@@ -115,7 +115,7 @@ class ObjectColumns:
             return np.empty((0, 4))
         from stqsh.core.conditions.extents import edges_of  # shapely takes a while to load
 
-        return edges_of(self.shapes[objects]).ends
+        return edges_of(self.shapes[objects]).ends.T
 
     def lines(self) -> tuple[Array, Array, list[Array]]:
         """Return the points, lines and rings of all shapes, object after object.

@@ -48,8 +48,8 @@ def update_table(updates: Updates, query: QueryRow) -> pa.Table:
         _keys(table.column("key"), query),
         pa.array([None, *REASONS[1:]], pa.string()).take(pa.array(why)),
     ]
-    columns = [*head, *project(updates, query.spec.select)]
-    names = (column.name for column in query.spec.select)
+    columns = [*head, *project(updates, query.spec.result.select)]
+    names = (column.name for column in query.spec.result.select)
     shown = (f"row.{name}" if name in HEAD else name for name in names)
     return in_utc(pa.Table.from_arrays(columns, names=distinct([*HEAD, *shown])))
 

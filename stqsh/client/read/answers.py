@@ -44,5 +44,5 @@ def _location(spec: SnapshotSpec, stream: StreamSpec) -> tuple[str, str] | None:
 
 def _shown(spec: SnapshotSpec) -> dict[str, str]:
     """Return the names that a SELECT gives to columns of its stream."""
-    columns = reversed(spec.select)
+    columns = reversed(spec.result.select)
     return {column.value.name: column.name for column in columns if isinstance(column.value, ColumnExpr)}

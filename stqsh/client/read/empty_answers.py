@@ -41,7 +41,7 @@ def empty_reason(
         stream: its stream.
     """
     step = connection.progress().step
-    if spec.limit == 0:
+    if spec.result.limit == 0:
         return ""
     if not step:
         return f"nothing of {stream.name} has been read yet: RUN or PLAY lets time go on"

@@ -31,7 +31,7 @@ from stqsh.core.regions.polygon_table import PolygonTable
 from stqsh.core.snapshots.analysis import OperatorRun, analyse
 from stqsh.core.snapshots.groups import NOW
 from stqsh.core.snapshots.row_snapshots import shares_over_events
-from stqsh.core.snapshots.select import LET_GO, nothing, window_of
+from stqsh.core.snapshots.select import LET_GO, nothing
 from stqsh.core.state.slot_state import SlotState
 from stqsh.errors import StqshError
 from stqsh.lang.errors import NotSupportedError
@@ -192,7 +192,7 @@ def _times(spec: SnapshotSpec, stream: StreamSpec, now_us: int) -> TimeRange:
     """Return a range that contains all times that a snapshot selects."""
     times = time_bounds(spec.condition, stream.time, now_us)
     assert times is not None, "a snapshot of the past bounds the time"
-    window = window_of(spec)
+    window = spec.timing.window_us
     return times if window is None else times.within(TimeRange(now_us - window, now_us))
 
 
@@ -229,8 +229,7 @@ def _columns(spec: SnapshotSpec, stream: StreamSpec) -> list[str]:
     aggregates = spec.aggregates
     values = [
         spec.condition,
-        *(column.value for column in spec.select),
-        *(column.value for column in spec.order),
+        *spec.result.of_rows,
         *([] if aggregates is None else aggregates.over_records),
     ]
     location = stream.x, stream.y

@@ -62,7 +62,7 @@ def region_group(spec: BoundQuery) -> tuple[int, int] | None:
 def _values(spec: BoundQuery) -> Iterator[tuple[int, Expr]]:
     """Yield the positions of columns, each with the expression over records that determines its unit."""
     if spec.aggregates is None:
-        yield from ((place, column.value) for place, column in enumerate(spec.select))
+        yield from ((place, column.value) for place, column in enumerate(spec.result.select))
         return
     groups = {f"g{number}": group.value for number, group in enumerate(spec.aggregates.groups)}
     measured = {

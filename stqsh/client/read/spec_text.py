@@ -15,12 +15,16 @@ from stqsh.spec.expression import (
     CompareExpr,
     ConcatExpr,
     ContainsExpr,
+    DistanceExpr,
+    DistanceToExpr,
     DurationExpr,
     Expr,
     ExtentTestExpr,
     FunctionExpr,
     InExpr,
+    InsideExpr,
     IsNullExpr,
+    JoinExpr,
     LikeExpr,
     LiteralExpr,
     NegativeExpr,
@@ -144,6 +148,14 @@ def expression_text(expr: Expr) -> str:  # noqa: PLR0911, PLR0912  # one for eac
             return f"NOT {_inner(operand)}"
         case RegionOfExpr():
             return "REGION(…)"
+        case InsideExpr(region):
+            return f"loc INSIDE {region_text(region)}"
+        case JoinExpr(wanted=name):
+            return name
+        case DistanceExpr():
+            return "DISTANCE"
+        case DistanceToExpr(x, y):
+            return f"DISTANCE TO ({x:g}, {y:g})"
     return "…"
 
 

@@ -22,7 +22,7 @@ from stqsh.lang.binder.regions import ANTIMERIDIAN, POLE
 from stqsh.lang.printer.values import number
 from stqsh.lang.syntax.forms import Alike, Form, alike_of
 from stqsh.lang.syntax.parse import parse
-from stqsh.spec.query import QuerySpec
+from stqsh.spec.query import QuerySpec, with_members
 from stqsh.storage.control_log import to_text
 
 _FITS: dict[Content, Callable[[float], bool]] = {
@@ -67,7 +67,8 @@ class _BoundForm:
         for (place, is_coordinate), after in zip(self.printed, self.words[1:], strict=True):
             value = numbers[place]
             text += (number(float(value)) if is_coordinate else repr(value)) + after
-        return replace(self.spec, region=replace(self.spec.region, **values), text=text, name=name)
+        spec = with_members(self.spec, region=replace(self.spec.region, **values))
+        return replace(spec, text=text, name=name)
 
 
 def bound_alike(context: StatementContext, statement: RegisterQuery) -> QuerySpec | None:

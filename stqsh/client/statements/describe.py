@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,9 +18,9 @@ from stqsh.lang.ast.statements import CreateFunction, Parameters
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.syntax.parse import parse
 from stqsh.spec.measure import QueryMeasure
-from stqsh.spec.query import QueryOptions, join_texts
+from stqsh.spec.query import QuerySpec, join_texts
 from stqsh.spec.source_facts import extent_text, pace_text, records_text, set_aside_text, span_text
-from stqsh.spec.stream import FileSourceSpec
+from stqsh.spec.stream import FileSourceSpec, StreamSpec, TableSpec
 from stqsh.spec.view import ViewSpec
 from stqsh.storage.catalogue import (
     count_queries,
@@ -56,12 +56,7 @@ def describe_stream(connection: Connection, stream: StreamRow) -> Iterator[Rows]
     """Yield a stream's columns with their roles, then its clauses and how far it has been read."""
     spec = stream.spec
     parts = {getattr(spec, part): part for part in ("text", "time", "extent", "y", "x", "key")}
-    derived = {column.name: f"AS {column.text}" for column in spec.derived}
-    columns = tuple(
-        (name, kind, ", ".join(filter(None, (parts.get(name), derived.get(name)))) or None)
-        for name, kind in spec.columns
-    )
-    yield Rows(f"{spec.kind} stream {stream.name}", ("column", "type", "part"), columns)
+    yield Rows(f"{spec.kind} stream {stream.name}", ("column", "type", "part"), _columns(spec, parts))
     status = stream_statuses(connection.db).get(stream.id, StreamStatus(stream.id))
     speed, bounds, event = spec.max_speed, spec.bounds, spec.is_event
     items: list[tuple[str, Any]] = [
@@ -117,8 +112,7 @@ def _facts(connection: Connection, stream: StreamRow) -> list[tuple[str, str]]:
 
 def describe_table(connection: Connection, table: TableRow) -> Iterator[Rows]:
     """Yield a table's columns, then its source and how far it has been read."""
-    key = table.spec.key
-    columns = tuple((name, kind, "key" if name == key else None) for name, kind in table.spec.columns)
+    columns = _columns(table.spec, {table.spec.key: "key"})
     yield Rows(f"table {table.name}", ("column", "type", "part"), columns)
     status = stream_statuses(connection.db).get(table.id, StreamStatus(table.id))
     items: list[tuple[str, Any]] = [
@@ -129,6 +123,17 @@ def describe_table(connection: Connection, table: TableRow) -> Iterator[Rows]:
         ("queries", ", ".join(queries_over_table(connection.db, table.id)) or None),
     ]
     yield Rows(f"table {table.name}", ("item", "value"), tuple(items))
+
+
+def _columns(
+    spec: StreamSpec | TableSpec, parts: Mapping[str | None, str]
+) -> tuple[tuple[str, str, str | None], ...]:
+    """Return name, type and part of each column: its role, and how it is computed."""
+    derived = {column.name: f"AS {column.text}" for column in spec.derived}
+    return tuple(
+        (name, kind, ", ".join(filter(None, (parts.get(name), derived.get(name)))) or None)
+        for name, kind in spec.columns
+    )
 
 
 def describe_area(connection: Connection, area: AreaRow) -> Iterator[Rows]:
@@ -162,7 +167,8 @@ def describe_area(connection: Connection, area: AreaRow) -> Iterator[Rows]:
 def show_query(query: QueryRow, measured: QueryMeasure, accuracy: Accuracy) -> Iterator[Rows]:
     """Yield SHOW QUERY: all details of one query; `measured` has the slots' reports about it."""
     spec, own = query.spec, measured.own
-    ends = None if spec.for_us is None else f"{format_duration(spec.for_us)} of event time after it began"
+    for_us = spec.timing.for_us
+    ends = None if for_us is None else f"{format_duration(for_us)} of event time after it began"
     items: list[tuple[str, Any]] = [
         ("query", query.name),
         ("text", spec.text),
@@ -173,8 +179,8 @@ def show_query(query: QueryRow, measured: QueryMeasure, accuracy: Accuracy) -> I
         ("ends", ends),
         ("region", query_region_text(spec)),
         ("joined with", ", ".join(join_texts(spec)) or None),
-        ("options", _options_text(spec.options) or None),
-        ("select", ", ".join(column.name for column in spec.select)),
+        ("options", _options_text(spec) or None),
+        ("select", ", ".join(column.name for column in spec.result.select)),
         ("answer", query.size),
         ("candidates so far", None if own is None else own.tested),
         ("updates so far", None if own is None else own.updates),
@@ -183,11 +189,12 @@ def show_query(query: QueryRow, measured: QueryMeasure, accuracy: Accuracy) -> I
     yield Rows(f"query {query.name}", ("item", "value"), tuple(items))
 
 
-def _options_text(options: QueryOptions) -> str:
+def _options_text(spec: QuerySpec) -> str:
     """Return the options that a query was given."""
-    dwell = [] if options.dwell_us is None else [f"dwell {format_duration(options.dwell_us)}"]
-    accuracy = [] if options.min_accuracy is None else [f"min_accuracy {options.min_accuracy:g}"]
-    return ", ".join([*(["changes"] if options.changes else []), *dwell, *accuracy])
+    timing, least = spec.timing, spec.members.min_accuracy
+    dwell = [] if timing.dwell_us is None else [f"dwell {format_duration(timing.dwell_us)}"]
+    accuracy = [] if least is None else [f"min_accuracy {least:g}"]
+    return ", ".join([*(["changes"] if timing.changes else []), *dwell, *accuracy])
 
 
 def describe_query(query: QueryRow) -> Iterator[Rows]:
@@ -199,9 +206,9 @@ def describe_query(query: QueryRow) -> Iterator[Rows]:
         ("stream", spec.stream),
         ("state", query.state),
         ("registered", format_instant(query.since_us)),
-        ("for", format_duration(spec.for_us)),
+        ("for", format_duration(spec.timing.for_us)),
         ("answer", query.size),
-        ("select", ", ".join(column.name for column in spec.select)),
+        ("select", ", ".join(column.name for column in spec.result.select)),
         ("text", spec.text),
     ]
     yield Rows(f"query {query.name}", ("item", "value"), tuple(items))

@@ -127,7 +127,7 @@ def registered(context: StatementContext, statement: statements.RegisterQuery, s
 
 def window_remark(context: StatementContext, spec: QuerySpec) -> str:
     """Return a remark if a window is longer than the time for which events are kept, else ""."""
-    stream, window = stream_by_id(context.connection.db, spec.stream_id), spec.window_us
+    stream, window = stream_by_id(context.connection.db, spec.stream_id), spec.timing.window_us
     keep = stream.spec.keep_us
     if window is None:
         return ""
@@ -187,15 +187,13 @@ def subscribe(context: StatementContext, statement: statements.Subscribe) -> Ite
 def _absence(context: StatementContext, spec: QuerySpec) -> str:
     """Return why nothing is in the answer of a query now; "" if the reason is unknown."""
     stream = stream_by_id(context.connection.db, spec.stream_id).spec
-    has_no_rows = spec.aggregates is None and spec.top_n is not None and not spec.top_n.limit
-    if spec.kind not in BUILT_IN or has_no_rows or stream.keeps_none:
+    if spec.kind not in BUILT_IN or spec.result.limit == 0 or stream.keeps_none:
         return ""
     asked = SnapshotSpec(
         stream=spec.stream,
         stream_id=spec.stream_id,
         kind=kind_of_region(spec.region).name,
-        region=spec.region,
-        condition=spec.condition,
+        members=spec.members,
         join=spec.join,
         areas=spec.areas,
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from stqsh.client.catalogue_view import SessionCatalogue
 from stqsh.client.read.accuracy import BY_SLOTS, accuracies, accuracy_shown, topk_text
+from stqsh.client.read.parts_text import members_text, result_text, timing_text
 from stqsh.client.read.past import archive_use, with_past
 from stqsh.client.read.spec_text import area_text, box_text, query_region_text, region_text
 from stqsh.client.results import Rows
@@ -55,6 +56,7 @@ def explain_query(context: StatementContext, spec: QuerySpec, *, analyze: bool) 
     items = [
         ("query", spec.name),
         ("kind", f"continuous {spec.shown_kind}"),
+        *_parts(spec, stream, is_paused=query_by_id(context.connection.db, spec.id).state == "paused"),
         *_place(spec, stream, measured),
         *_kept(context, spec, stream),
         ("slots", context.snapshots.asked.text(stream, spec, _slots(measured))),
@@ -78,6 +80,7 @@ def explain_select(context: StatementContext, spec: SnapshotSpec) -> Rows:
     usage = context.snapshots.planned(spec) if stream.is_event else None
     items = [
         ("kind", f"snapshot {_aggregate(spec)}{spec.kind}"),
+        *_parts(spec, stream),
         *_kept(context, spec, stream),
         *_place(spec, stream, measured),
         ("slots", _asked(context, spec, stream, measured)),
@@ -90,6 +93,15 @@ def explain_select(context: StatementContext, spec: SnapshotSpec) -> Rows:
         ("registered: candidates per record", _candidates(kind, measured)),
     ]
     return Rows("explain", ("item", "value"), tuple(items))
+
+
+def _parts(spec: BoundQuery, stream: StreamSpec, *, is_paused: bool = False) -> list[Item]:
+    """Return the three parts of a query: which objects, what of them, and when."""
+    return [
+        ("members", members_text(spec, stream)),
+        ("result", result_text(spec)),
+        ("timing", timing_text(spec, is_paused=is_paused)),
+    ]
 
 
 def _aggregate(spec: SnapshotSpec) -> str:

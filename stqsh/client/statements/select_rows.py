@@ -194,7 +194,7 @@ def _query_as_stream(query: QueryRow, of: StreamSpec, kinds: dict[str, str]) -> 
 
     Its location and time are the columns that show those of the query's stream, as is its extent.
     """
-    plain = [one for one in reversed(query.spec.select) if isinstance(one.value, ColumnExpr)]
+    plain = [one for one in reversed(query.spec.result.select) if isinstance(one.value, ColumnExpr)]
     shown = {one.value.name: one.name for one in plain if isinstance(one.value, ColumnExpr)}
     x, y = shown.get(of.x, ""), shown.get(of.y, "")
     extent = None if of.extent is None else shown.get(of.extent)
@@ -239,7 +239,7 @@ def _rows(
         snapshot=True,
         lookups=context.connection.lookups,
     )
-    columns = [_plain(column) for column in project(updates, query.spec.select)]
+    columns = [_plain(column) for column in project(updates, query.spec.result.select)]
     return pa.RecordBatch.from_arrays([*columns, pa.array(np.arange(found.num_rows))], names)
 
 

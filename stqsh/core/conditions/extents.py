@@ -1,13 +1,17 @@
 """Test extents against fixed regions, and measure distances to them.
 
 An extent is the shape of an object: a point, line or polygon, or several of them, as WKT. Its edges are
-straight in the stream's coordinates, as those of regions are. Each distinct text of a column is parsed once.
+straight in the stream's coordinates, as those of regions are. Each distinct text of a column is parsed once,
+and the last columns are kept, because many queries look at the same objects.
 Boxes decide most pairs of extent and region; the predicates of GEOS, which are exact, decide the others.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+import threading
+from collections import deque
+from collections.abc import Iterable
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -22,25 +26,62 @@ from stqsh.core.kernels.jit import frozen
 from stqsh.spec.expression import ExtentTestExpr
 
 Relation: TypeAlias = Literal["inside", "intersects"]
+Corners: TypeAlias = tuple[Array, Array, Array, Array]
+"""The corners of a rectangle for each row, or of one for all: x1, y1, x2, y2, float64 (n,) or () each."""
 
 _REGIONS_KEPT = 256
+_COLUMNS_KEPT = 4
+"""The maximum number of columns whose shapes are kept: a condition and an order look at two of each batch."""
 _EDGES_AT_ONCE = 1 << 20
 """About the most edges that are measured at once; each takes some hundred bytes."""
 _HALF_TURN, _TURN = 180.0, 360.0
+
+
+class Shapes:
+    """Distinct shapes, and what is often asked of them.
+
+    Attributes:
+        shapes: Objects (m,); the last one is None.
+        boxes: Their boxes: x1, y1, x2, y2, float64 (4, m); NaN without a shape.
+    """
+
+    def __init__(self, shapes: Array) -> None:
+        self.shapes = shapes
+        self.boxes: Array = np.ascontiguousarray(shapely.bounds(shapes).T)
+
+    @cached_property
+    def edges(self) -> Edges:
+        """Their edges."""
+        return edges_of(self.shapes)
+
+    @cached_property
+    def solid(self) -> Array:
+        """Whether each one has an area, bool (m,)."""
+        solid: Array = shapely.get_dimensions(self.shapes) == 2
+        return solid
 
 
 class Extents(NamedTuple):
     """The extents of n rows.
 
     Attributes:
-        shapes: The distinct shapes, objects (m,).
-        boxes: Their boxes x1, y1, x2, y2, float64 (m, 4).
-        of_row: The number of each row's shape, int64 (n,); -1 for NULL.
+        distinct: The distinct shapes.
+        of_row: The number of each row's shape, int64 (n,); the last one is that of NULL.
     """
 
-    shapes: Array
-    boxes: Array
+    distinct: Shapes
     of_row: Array
+
+    @property
+    def shapes(self) -> Array:
+        """The distinct shapes, objects (m,); the last one is None."""
+        return self.distinct.shapes
+
+    @property
+    def known(self) -> Array:
+        """Whether each row has a shape, bool (n,)."""
+        known: Array = ~np.isnan(self.distinct.boxes[0])[self.of_row]
+        return known
 
     def take(self, rows: Array) -> Extents:
         """Return the extents of some rows."""
@@ -50,17 +91,37 @@ class Extents(NamedTuple):
 def extents_of(column: pa.Array[Any]) -> Extents:
     """Parse a column of WKT, which may be a dictionary."""
     coded: Any = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    shapes = shapely.from_wkt(coded.dictionary.to_numpy(zero_copy_only=False))
-    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    known = np.append(~shapely.is_missing(shapes), False)
-    return Extents(shapes, shapely.bounds(shapes).reshape(-1, 4), np.where(known[codes], codes, -1))
+    null = len(coded.dictionary)
+    return Extents(_parsed(coded.dictionary), coded.indices.fill_null(null).to_numpy().astype(np.int64))
+
+
+class _Columns(threading.local):
+    """The columns that a thread looked at last: GEOS prepares shapes, so threads may not share them."""
+
+    def __init__(self) -> None:
+        self.kept: deque[tuple[pa.Array[Any], Shapes]] = deque(maxlen=_COLUMNS_KEPT)
+
+
+_columns = _Columns()
+
+
+def _parsed(texts: pa.Array[Any]) -> Shapes:
+    """Return the shapes of distinct texts, and None after them."""
+    for known, shapes in _columns.kept:
+        if len(known) == len(texts) and known.equals(texts):
+            return shapes
+    parsed = np.full(len(texts) + 1, None, object)
+    parsed[:-1] = shapely.from_wkt(texts.to_numpy(zero_copy_only=False))
+    shapes = Shapes(parsed)
+    _columns.kept.appendleft((texts, shapes))
+    return shapes
 
 
 def first_corners(column: pa.Array[Any]) -> tuple[Array, Array]:
     """Return x and y of the first corner of each extent, float64 (n,) each; NaN for NULL."""
     extents = extents_of(column)
     places, owner = shapely.get_coordinates(extents.shapes, return_index=True)
-    corners = np.full((len(extents.shapes) + 1, 2), np.nan)
+    corners = np.full((len(extents.shapes), 2), np.nan)
     first = np.flatnonzero(np.diff(owner, prepend=-1))
     corners[owner[first]] = places[first]
     x, y = corners[extents.of_row].T
@@ -68,21 +129,24 @@ def first_corners(column: pa.Array[Any]) -> tuple[Array, Array]:
 
 
 # ------------------------------------------------------------------------------------------------- tests
-def in_rectangles(extents: Extents, corners: Array, relation: Relation) -> Array:
-    """Return whether each extent has the relation to its own closed rectangle, float64 (n, 4); bool (n,).
+def in_rectangles(extents: Extents, corners: Corners, relation: Relation) -> Array:
+    """Return whether each extent has the relation to its own closed rectangle; bool (n,).
 
     A rectangle holds an extent if it holds its box. It shares a point with it only if it overlaps its box,
     which is enough if it holds the box.
     """
-    boxes = _boxes(extents)
-    held = _hold(corners, boxes)
+    found = np.zeros(len(extents.of_row), np.bool_)
     if relation == "inside":
-        return held
-    open_ = np.flatnonzero(_overlap(corners, boxes) & ~held)
-    left, some = extents.take(open_), corners[open_]
+        found[_held(extents, corners)] = True
+        return found
+    met = _met(extents, corners)
+    near = extents.take(met), _of_some(corners, met)
+    found[met[_held(*near)]] = True
+    open_ = met[~found[met]]
+    left, some = extents.take(open_), np.column_stack(_of_some(corners, open_))
     shapely.prepare(left.shapes[np.unique(left.of_row)])
-    held[open_] = shapely.intersects(left.shapes[left.of_row], _rectangles(some))
-    return held
+    found[open_] = shapely.intersects(left.shapes[left.of_row], _rectangles(some))
+    return found
 
 
 def in_circles(
@@ -94,10 +158,10 @@ def in_circles(
     radius of the extent.
     """
     x, y, radius = (np.ascontiguousarray(one, np.float64) for one in circles)
-    around, boxes = circle_boxes(x, y, radius, planar), _boxes(extents)
-    found = _overlap(around, boxes) if relation == "intersects" else _hold(around, boxes)
-    near = np.flatnonzero(found)
+    x1, y1, x2, y2 = circle_boxes(x, y, radius, planar).T
+    near = (_met if relation == "intersects" else _held)(extents, (x1, y1, x2, y2))
     measure = distances if relation == "intersects" else _reaches
+    found = np.zeros(len(x), np.bool_)
     found[near] = measure(extents.take(near), x[near], y[near], planar) <= radius[near]
     return found
 
@@ -105,11 +169,12 @@ def in_circles(
 def in_polygon(extents: Extents, polygon: str, relation: Relation) -> Array:
     """Return whether each extent has the relation to a polygon, given as WKT; bool (n,)."""
     region = _region(polygon)
-    corners = np.broadcast_to(np.array(region.bounds or [np.nan] * 4), extents.boxes.shape)
+    every = extents._replace(of_row=np.arange(len(extents.shapes)))
+    x1, y1, x2, y2 = (np.array(one, np.float64) for one in region.bounds or [np.nan] * 4)
+    near = _met(every, (x1, y1, x2, y2))
     test = shapely.covers if relation == "inside" else shapely.intersects
-    near = _overlap(corners, extents.boxes)
-    held = np.append(near, False)
-    held[np.flatnonzero(near)] = test(region, extents.shapes[near])
+    held = np.zeros(len(extents.shapes), np.bool_)
+    held[near] = test(region, extents.shapes[near])
     return held[extents.of_row]
 
 
@@ -135,23 +200,39 @@ def _region(polygon: str) -> Any:
     return region
 
 
-def _boxes(extents: Extents) -> Array:
-    """Return the box of each row's extent, float64 (n, 4); NaN for NULL."""
-    return np.append(extents.boxes, np.full((1, 4), np.nan), axis=0)[extents.of_row]
+def _of_some(corners: Corners, rows: Array) -> Corners:
+    x1, y1, x2, y2 = (one[rows] for one in corners)
+    return x1, y1, x2, y2
 
 
-def _hold(corners: Array, boxes: Array) -> Array:
-    held: Array = np.all(corners[:, :2] <= boxes[:, :2], axis=1) & np.all(
-        boxes[:, 2:] <= corners[:, 2:], axis=1
-    )
-    return held
+def _held(extents: Extents, corners: Corners) -> Array:
+    """Return the rows whose boxes are in their own rectangles; int64, ascending."""
+    x1, y1, x2, y2 = extents.distinct.boxes
+    left, low, right, high = corners
+    return _satisfying(extents.of_row, ((left, x1, 1), (right, x2, -1), (low, y1, 1), (high, y2, -1)))
 
 
-def _overlap(corners: Array, boxes: Array) -> Array:
-    met: Array = np.all(corners[:, :2] <= boxes[:, 2:], axis=1) & np.all(
-        boxes[:, :2] <= corners[:, 2:], axis=1
-    )
-    return met
+def _met(extents: Extents, corners: Corners) -> Array:
+    """Return the rows whose boxes share a point with their own rectangles; int64, ascending."""
+    x1, y1, x2, y2 = extents.distinct.boxes
+    left, low, right, high = corners
+    return _satisfying(extents.of_row, ((left, x2, 1), (right, x1, -1), (low, y2, 1), (high, y1, -1)))
+
+
+def _satisfying(of_row: Array, terms: Iterable[tuple[Array, Array, int]]) -> Array:
+    """Return the rows in which a number is at most a shape's (1), or at least (-1), for all terms.
+
+    A term is tested only for the rows that satisfy those before it.
+    """
+    rows: Array | None = None
+    for limit, values, sign in terms:
+        own, bound = of_row, limit
+        if rows is not None:
+            own, bound = of_row[rows], limit[rows] if np.ndim(limit) else limit
+        kept = np.flatnonzero(bound <= values[own] if sign > 0 else bound >= values[own])
+        rows = kept if rows is None else rows[kept]
+    assert rows is not None, "there are terms"
+    return rows
 
 
 def _rectangles(corners: Array) -> Array:
@@ -165,8 +246,8 @@ def _rectangles(corners: Array) -> Array:
 
 
 # --------------------------------------------------------------------------------------------- distances
-class _Edges(NamedTuple):
-    """The edges of m shapes: x1, y1, x2, y2, float64 (e, 4), and the first of each, int64 (m + 1,)."""
+class Edges(NamedTuple):
+    """The edges of m shapes: x1, y1, x2, y2, float64 (4, e), and the first of each, int64 (m + 1,)."""
 
     ends: Array
     first: Array
@@ -176,7 +257,7 @@ class _Edges(NamedTuple):
         counts = self.first[shapes + 1] - self.first[shapes]
         starts = np.cumsum(counts) - counts
         at = np.repeat(self.first[shapes] - starts, counts) + np.arange(counts.sum())
-        return self.ends[at], starts
+        return self.ends[:, at], starts
 
 
 def distances(extents: Extents, x: Array, y: Array, planar: bool) -> Array:
@@ -188,18 +269,20 @@ def distances(extents: Extents, x: Array, y: Array, planar: bool) -> Array:
     one distance an edge.
     """
     found = np.full(len(x), np.nan)
-    rows = np.flatnonzero((extents.of_row >= 0) & ~np.isnan(x) & ~np.isnan(y))
-    edges = edges_of(extents.shapes)
+    rows = np.flatnonzero(extents.known & ~np.isnan(x) & ~np.isnan(y))
+    edges = extents.distinct.edges
     for turn, some in _turned(extents, x, rows, planar):
         for part in _portions(edges, extents.of_row[some]):
             mine = some[part]
             ends, starts = edges.of(extents.of_row[mine])
-            times = np.diff(starts, append=len(ends))
+            times = np.diff(starts, append=ends.shape[1])
             at_x, at_y = np.repeat(x[mine], times), np.repeat(y[mine], times)
             to_x, to_y = _nearest_points(ends, at_x + turn, at_y, planar)
             far = distances_between(at_x, at_y, frozen(to_x), frozen(to_y), planar)
             found[mine] = np.fmin(found[mine], np.minimum.reduceat(far, starts))
-        solid = some[shapely.get_dimensions(extents.shapes)[extents.of_row[some]] == 2]
+        at = x[some] + turn, y[some]
+        solid = some[_met(extents.take(some), (*at, *at))]
+        solid = solid[extents.distinct.solid[extents.of_row[solid]]]
         holding = shapely.intersects_xy(extents.shapes[extents.of_row[solid]], x[solid] + turn, y[solid])
         found[solid[holding]] = 0.0
     return found
@@ -207,12 +290,12 @@ def distances(extents: Extents, x: Array, y: Array, planar: bool) -> Array:
 
 def _reaches(extents: Extents, x: Array, y: Array, planar: bool) -> Array:
     """Return how far the farthest corner of each extent is from its own place; float64 (n,); none is NULL."""
-    found, edges = np.empty(len(x)), edges_of(extents.shapes)
+    found, edges = np.empty(len(x)), extents.distinct.edges
     for part in _portions(edges, extents.of_row):
         ends, starts = edges.of(extents.of_row[part])
-        times = np.diff(starts, append=len(ends))
+        times = np.diff(starts, append=ends.shape[1])
         at_x, at_y = np.repeat(x[part], times), np.repeat(y[part], times)
-        x1, y1, x2, y2 = map(frozen, ends.T)
+        x1, y1, x2, y2 = map(frozen, ends)
         begins = distances_between(at_x, at_y, x1, y1, planar)
         sides = begins, distances_between(at_x, at_y, x2, y2, planar)
         found[part] = np.maximum.reduceat(np.maximum(*sides), starts)
@@ -223,13 +306,14 @@ def _turned(extents: Extents, x: Array, rows: Array, planar: bool) -> list[tuple
     """Return the turns of the globe by which places may be near extents, and the rows for which they may."""
     if planar:
         return [(0.0, rows)] if len(rows) else []
-    boxes = _boxes(extents)[rows]
-    east, west = boxes[:, 2] - x[rows] > _HALF_TURN, x[rows] - boxes[:, 0] > _HALF_TURN
+    x1, _, x2, _ = extents.distinct.boxes
+    mine = extents.of_row[rows]
+    east, west = x2[mine] - x[rows] > _HALF_TURN, x[rows] - x1[mine] > _HALF_TURN
     turns = ((0.0, rows), (_TURN, rows[east]), (-_TURN, rows[west]))
     return [(turn, some) for turn, some in turns if len(some)]
 
 
-def _portions(edges: _Edges, shapes: Array) -> list[slice]:
+def _portions(edges: Edges, shapes: Array) -> list[slice]:
     """Return slices of rows with these shapes that have few enough edges; a single row may have more."""
     ends = np.cumsum(edges.first[shapes + 1] - edges.first[shapes])
     cuts, begin = [0], 0
@@ -242,7 +326,7 @@ def _portions(edges: _Edges, shapes: Array) -> list[slice]:
 
 def _nearest_points(ends: Array, x: Array, y: Array, planar: bool) -> tuple[Array, Array]:
     """Return the point of each edge that is nearest to its own place: x and y, float64 (n,) each."""
-    x1, y1, x2, y2 = ends.T
+    x1, y1, x2, y2 = ends
     wide = 1.0 if planar else np.cos(np.radians(y))
     across, up = (x2 - x1) * wide, y2 - y1
     square = across * across + up * up
@@ -254,7 +338,7 @@ def _nearest_points(ends: Array, x: Array, y: Array, planar: bool) -> tuple[Arra
     return points[0], points[1]
 
 
-def edges_of(shapes: Array) -> _Edges:
+def edges_of(shapes: Array) -> Edges:
     """Return the edges of shapes; a point is an edge without length."""
     lines, owner, _ = lines_of(shapes)
     places, line = shapely.get_coordinates(lines, return_index=True)
@@ -263,7 +347,9 @@ def edges_of(shapes: Array) -> _Edges:
     ends = np.concatenate([np.hstack([places[:-1], places[1:]])[goes_on], np.hstack([places[spots]] * 2)])
     owners = owner[np.concatenate([line[:-1][goes_on], line[spots]])]
     order = np.argsort(owners, kind="stable")
-    return _Edges(ends[order], np.searchsorted(owners[order], np.arange(len(shapes) + 1)))
+    return Edges(
+        np.ascontiguousarray(ends[order].T), np.searchsorted(owners[order], np.arange(len(shapes) + 1))
+    )
 
 
 def lines_of(shapes: Array) -> tuple[Array, Array, Array]:

@@ -215,13 +215,14 @@ def _extent_test(context: EvaluationContext, expr: ExtentTestExpr) -> Value:
     operands = [_constants(context, one, len(found.of_row)) for one in expr.operands]
     match expr.type:
         case "rect":
-            held = extents.in_rectangles(found, np.column_stack(operands), expr.relation)
+            x1, y1, x2, y2 = operands
+            held = extents.in_rectangles(found, (x1, y1, x2, y2), expr.relation)
         case "circle":
             x, y, radius = operands
             held = extents.in_circles(found, (x, y, radius), expr.relation, expr.planar)
         case "polygon":
             held = extents.in_polygon(found, expr.polygon, expr.relation)
-    return pa.array(held, mask=found.of_row < 0)
+    return pa.array(held, mask=~found.known)
 
 
 def _extent_distance(context: EvaluationContext, expr: ExtentDistanceExpr) -> Value:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import msgspec
 import numpy as np
 
 from stqsh.arrays import Array
@@ -16,6 +15,7 @@ from stqsh.core.output.partials import DROP, END, PAUSE, REGISTER, RESIZE, Parti
 from stqsh.core.queries.query_table import ACTIVE
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.spec.chunk import Chunk
+from stqsh.spec.query import GroupForm
 
 
 class MergingKind(QueryKind):
@@ -94,7 +94,10 @@ class MergingLogic(QueryLogic):
         """Send the aggregates of queries whose merged rows are added up."""
         mine = new.spread([spec.adds_up_rows for spec in new.patterns], np.bool_)
         if mine.any():
-            texts = [msgspec.json.encode(spec.aggregates).decode() for spec in new.patterns]
+            texts = [
+                "" if spec.aggregates is None else GroupForm(spec.aggregates, spec.timing.looks).text
+                for spec in new.patterns
+            ]
             self.partials.add_up(self.queries.id[positions[mine]], texts, new.which[mine])
 
     def _hold(self, positions: Array) -> None:

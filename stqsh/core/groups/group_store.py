@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -17,6 +16,7 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.string_dictionary import pool_of
 from stqsh.core.state.table import ArraySpec, StateTable
 from stqsh.spec.aggregate import AggregateSpec
+from stqsh.spec.query import GroupForm
 
 
 class _StoredQueries(StateTable):
@@ -128,8 +128,12 @@ class GroupStore:
         self.queries.append(id=new.query[fresh], form=form[new.spec[fresh]])
 
     def spec(self, form: int) -> AggregateSpec:
-        """Return the spec of a form."""
-        return msgspec.json.decode(self._forms[form], type=AggregateSpec)
+        """Return the groups of a form."""
+        return GroupForm.read(self._forms[form]).groups
+
+    def sync_us(self, form: int) -> int:
+        """Return the SYNC of a form, µs; -1 for none."""
+        return GroupForm.read(self._forms[form]).timing.sync_us or -1
 
     def those(self, test: Callable[[AggregateSpec], bool]) -> Array:
         """Return the ids of the queries whose specs pass a test, ascending."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -27,7 +26,7 @@ from stqsh.core.kernels.events.updates import DROPPED, ENDED
 from stqsh.core.output.held_answers import DueUpdates
 from stqsh.core.output.merge import MergedUpdates, MergeInput
 from stqsh.core.output.partials import DROP, END, GROUPS, all_marks
-from stqsh.spec.aggregate import AggregateSpec
+from stqsh.spec.query import GroupForm
 
 
 def add_up(batch: MergeInput, due: DueUpdates | None) -> list[MergedUpdates]:
@@ -69,8 +68,8 @@ def _register(batch: MergeInput, store: GroupStore, marks: MarkWriter) -> None:
         return
     ids, first = np.unique(table.column(0).to_numpy(), return_index=True)
     spec: Any = table.column(1).chunk(0)
-    given = msgspec.json.decode(f"[{','.join(spec.dictionary.to_pylist())}]", type=list[AggregateSpec | None])
-    texts = ["" if one is None else msgspec.json.encode(of_values(one)).decode() for one in given]
+    forms = [GroupForm.read(text) if text else None for text in spec.dictionary.to_pylist()]
+    texts = ["" if one is None else GroupForm(of_values(one.groups), one.timing).text for one in forms]
     marks.register(ids, batch.first, texts, spec.indices.to_numpy()[first])
     store.register(*read_marks(_marked(batch, marks).marks))
 

@@ -28,7 +28,7 @@ _MARKS: list[tuple[str, pa.DataType]] = [
     ("spec", pa.dictionary(pa.int32(), pa.string())),
 ]
 MARKS = pa.schema(_MARKS)
-"""A change of a query at a step; `spec` is the JSON of its `AggregateSpec` for REGISTER, and that of the
+"""A change of a query at a step; `spec` is the JSON of its `GroupForm` for REGISTER, and that of the
 batch's `GroupClock` for WAKE."""
 
 

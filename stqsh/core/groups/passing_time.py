@@ -83,7 +83,7 @@ class PassingTime:
         forms = self._store.queries.form
         each = np.full(int(forms.max(initial=-1)) + 1, -1, np.int64)
         for form in np.flatnonzero(np.bincount(forms)).tolist():
-            each[form] = self._store.spec(form).sync_us or -1
+            each[form] = self._store.sync_us(form)
         every: Array = each[forms]
         return every
 

@@ -1,11 +1,10 @@
-"""The forms of a slot's aggregate queries: each distinct spec once."""
+"""The forms of aggregate queries: each distinct combination of groups and timing once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
-import msgspec
 import numpy as np
 
 from stqsh.arrays import Array
@@ -15,6 +14,7 @@ from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.slot_state import SlotState
 from stqsh.core.state.table import ArraySpec
 from stqsh.spec.aggregate import AggregateSpec
+from stqsh.spec.query import GroupForm
 
 _KEPT = 1 << 14
 """The number of decoded forms that a process caches."""
@@ -51,7 +51,8 @@ class QueryForms:
             specs: The spec of each pattern, if it differs from the pattern's own.
         """
         specs = specs or [pattern.aggregates or AggregateSpec() for pattern in new.patterns]
-        texts = [msgspec.json.encode(spec).decode() for spec in specs]
+        pairs = zip(specs, new.patterns, strict=True)
+        texts = [GroupForm(spec, pattern.timing.looks).text for spec, pattern in pairs]
         used = dict.fromkeys(texts[which] for which in np.unique(new.which).tolist())
         self._texts += [text for text in used if text not in self._texts]
         number = {text: i for i, text in enumerate(self._texts)}
@@ -60,10 +61,9 @@ class QueryForms:
         ids, are_new = self._queries.id[positions], new.are_new
         marks.register(ids[are_new], step, self._texts, forms[are_new])
 
-    def durations(self, of: Callable[[AggregateSpec], int | None]) -> Array:
-        """Return a duration from the spec of each query, int64 µs; -1 for none."""
-        specs = [self._spec(number) for number in range(len(self._texts))]
-        each = [-1 if (us := of(spec)) is None else us for spec in specs]
+    def durations(self, of: Callable[[GroupForm], int | None]) -> Array:
+        """Return a duration from the form of each query, int64 µs; -1 for none."""
+        each = [-1 if (us := of(form)) is None else us for form in map(GroupForm.read, self._texts)]
         durations: Array = np.array([*each, -1], np.int64)[self._queries.form]
         return durations
 
@@ -73,8 +73,9 @@ class QueryForms:
         return np.flatnonzero(heeds & among & (self._queries.mode == ACTIVE))
 
     def all(self) -> Iterator[AggregateSpec]:
-        """Yield the specs of all queries, each once."""
-        return map(self._spec, np.flatnonzero(np.bincount(self._queries.form, minlength=1)).tolist())
+        """Yield the groups of all queries, once for each form."""
+        used = np.flatnonzero(np.bincount(self._queries.form, minlength=1)).tolist()
+        return (self._spec(number) for number in used)
 
     def among(self, queries: Array) -> Iterator[tuple[AggregateSpec, Array | slice]]:
         """Group queries, given by position, by spec; yield each spec and its queries."""
@@ -84,15 +85,9 @@ class QueryForms:
             yield self._spec(number), slice(None) if len(present) == 1 else form == number
 
     def _spec(self, number: int) -> AggregateSpec:
-        return _read_form(self._texts[number])
+        return GroupForm.read(self._texts[number]).groups
 
 
 @lru_cache(_KEPT)
-def _read_form(text: str) -> AggregateSpec:
-    """Read an entry of the header's list; cached, because each batch reads all entries several times."""
-    return msgspec.json.decode(text, type=AggregateSpec)
-
-
-@lru_cache(_KEPT)
-def _heeds_time(spec: AggregateSpec) -> int | None:
-    return 1 if spec.heeds_time else None
+def _heeds_time(form: GroupForm) -> int | None:
+    return 1 if form.groups.heeds_time else None

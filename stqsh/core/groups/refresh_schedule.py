@@ -62,9 +62,9 @@ class QueryTimings(NamedTuple):
 def timings_of_groups(forms: QueryForms, compared: Iterable[tuple[Expr, int]] = ()) -> QueryTimings:
     """Return when aggregates are refreshed; `compared` has comparisons with NOW that are not in forms."""
     return QueryTimings(
-        forms.durations(lambda spec: 1 if spec.each_step else None) > 0,
-        forms.durations(lambda spec: spec.sync_us),
-        forms.durations(lambda spec: spec.window_us),
+        forms.durations(lambda form: 1 if form.timing.each_step else None) > 0,
+        forms.durations(lambda form: form.timing.sync_us),
+        forms.durations(lambda form: form.timing.window_us),
         [*compared, *(pair for spec in forms.all() for pair in compared_in(spec))],
     )
 

@@ -89,17 +89,22 @@ class _Argument(NamedTuple):
 
 
 class RegionTallies:
-    """Adds up the members of queries at one refresh."""
+    """Adds up the members of queries at one refresh.
 
-    def __init__(self, members: RefreshedMembers) -> None:
-        self._members, self._step = members, members.refresh.step
+    Args:
+        members: The members of the refresh.
+        windows_us: The WINDOW of each query of the table by position, µs; -1 for none.
+    """
+
+    def __init__(self, members: RefreshedMembers, windows_us: Array) -> None:
+        self._members, self._step, self._windows_us = members, members.refresh.step, windows_us
         self._queries = members.context.queries
 
     def of(self, spec: AggregateSpec, positions: Array) -> Generator[States, None, Array]:
-        """Yield the groups of queries, all of one spec; return the queries that need lists of members.
+        """Yield the groups of queries, all of one form; return the queries that need lists of members.
 
         Args:
-            spec: The spec of the queries.
+            spec: The groups of the queries.
             positions: Their positions, ascending, int64 (n,); queries with keywords are excluded.
         """
         queries = self._queries
@@ -132,7 +137,7 @@ class RegionTallies:
     def _lot(self, spec: AggregateSpec, positions: Array) -> Generator[States, None, bool]:
         """Yield the groups of queries with one condition; return False if there is no room for the groups."""
         boxes = self._members.context.boxes(positions, self._step)
-        records = self._records(spec, positions, boxes)
+        records = self._records(positions, boxes)
         if not len(records.x):
             return True
         # Sorting the records by place is done once for all queries, so each query counts a share of it.
@@ -161,12 +166,12 @@ class RegionTallies:
         areas = polygon_arrays(PolygonTable(context.batch.state))
         return TallyRegions(boxes, circles, context.planar, self._queries.area[positions], areas)
 
-    def _records(self, spec: AggregateSpec, positions: Array, boxes: Array) -> ObjectPlaces:
+    def _records(self, positions: Array, boxes: Array) -> ObjectPlaces:
         """Return the records in the box around all queries that lie in WINDOW and satisfy the condition."""
         members = self._members
         found = members.objects.around(_around(boxes))
-        if spec.window_us is not None:
-            inside = members.objects.within(found.versions, np.full(len(found.x), spec.window_us))
+        if (window_us := self._windows_us[positions[0]]) >= 0:  # queries of one form have the same window
+            inside = members.objects.within(found.versions, np.full(len(found.x), window_us))
             found = ObjectPlaces(*(column[inside] for column in found))
         if self._queries.template[positions[0]] < 0:
             return found

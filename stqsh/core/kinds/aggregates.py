@@ -40,7 +40,7 @@ from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.table import ArraySpec
 from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.chunk import Chunk, ChunkOrder, Phase, pack
-from stqsh.spec.query import AGGREGATE
+from stqsh.spec.query import AGGREGATE, GroupForm
 
 _BY_PLACE = (
     "records are put in order of place once for all queries, and each region adds up those of its cells;"
@@ -182,7 +182,7 @@ class AggregateLogic(QueryLogic):
         none, spec = np.empty(0, np.int64), self.batch.spec
         if len(dues) < 2 or not spec.is_event or spec.keeps_none or dues[0].seen == dues[0].refresh.step:
             return none
-        others = self._forms.durations(lambda one: 1 if one.error > 0 or compared_in(one) else None) > 0
+        others = self._forms.durations(_reads_now_or_is_approximate) > 0
         at = dues[0].positions
         moves = (self.queries.focal[at] >= 0) | self._regions.conditions.move[at]
         at = at[~moves & ~others[at]]
@@ -221,7 +221,7 @@ class AggregateLogic(QueryLogic):
 
     def _members(self, members: RefreshedMembers, positions: Array, windows_us: Array) -> Iterator[States]:
         """Yield the groups of queries at a refresh, from their regions or else from lists of members."""
-        tallies, is_keyworded = RegionTallies(members), self._keyworded(positions)
+        tallies, is_keyworded = RegionTallies(members, windows_us), self._keyworded(positions)
         listed = [positions[is_keyworded]]
         for spec, chosen in self._forms.among(positions[~is_keyworded]):
             left = yield from tallies.of(spec, positions[~is_keyworded][chosen])
@@ -269,12 +269,12 @@ class AggregateKind(MergingKind):
     def explain(self, given: ExplainInput) -> KindExplanation:
         """Return what EXPLAIN shows of an aggregate: its members are found as for a range query."""
         found = RangeKind().explain(given)
-        spec = getattr(given.spec, "aggregates", None)
+        spec, timing = given.spec.aggregates, given.spec.timing
         about = "hash aggregate"
         if spec and spec.error:
             about += f" (TOPK approximate, error {spec.error:g})"
         refreshes = None
-        if spec and (spec.sync_us is not None or spec.each_step):
+        if spec and (timing.sync_us is not None or timing.each_step):
             is_still = given.spec.region.focal_key is None and not found.terms
             refreshes = _BY_PLACE if is_still and adds_up(spec) else _BY_LIST
         return replace(found, operators=(*found.operators, about), refreshes=refreshes)
@@ -297,7 +297,11 @@ def _changed(
 
 def _following(forms: QueryForms) -> Array:
     """Return which queries follow every step, so that they are matched with events; bool (queries,)."""
-    return forms.durations(lambda spec: 1 if spec.each_step else spec.sync_us) < 0
+    return forms.durations(lambda form: 1 if form.timing.each_step else form.timing.sync_us) < 0
+
+
+def _reads_now_or_is_approximate(form: GroupForm) -> int | None:
+    return 1 if form.groups.error > 0 or compared_in(form.groups) else None
 
 
 def group_chunks(batch: StreamBatch, kind: str, marks: MarkWriter, found: list[States]) -> list[Chunk]:

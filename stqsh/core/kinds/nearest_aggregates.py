@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -30,7 +29,7 @@ from stqsh.core.queries.query_table import ACTIVE, QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.table import ArraySpec
 from stqsh.spec.chunk import Chunk, ChunkOrder, Phase, pack
-from stqsh.spec.query import NEAREST_AGGREGATE
+from stqsh.spec.query import NEAREST_AGGREGATE, GroupForm
 
 
 class NearestAggregateQueries(QueryTable):
@@ -53,7 +52,7 @@ class GroupLookup:
     def add(self, positions: Array, new: NewQueries) -> None:
         """Send the specs of new queries to Aggregate, and store what they look up."""
         specs, self._queries.looks[positions] = self._lookups.separate(new)
-        texts = [msgspec.json.encode(spec).decode() for spec in specs]
+        texts = [GroupForm(spec).text for spec in specs]
         forms = list(dict.fromkeys(texts))
         number = {text: i for i, text in enumerate(forms)}
         which = new.spread([number[text] for text in texts], np.int32)

@@ -120,7 +120,7 @@ class NearestTopNKind(NearestKind):
     def explain(self, given: ExplainInput) -> KindExplanation:
         """Return what EXPLAIN shows: members are found as for a kNN query, and ordered."""
         found = super().explain(given)
-        operators = order_operators(getattr(given.spec, "top_n", None))
+        operators = order_operators(given.spec)
         return replace(found, operators=(*found.operators, *operators))
 
 

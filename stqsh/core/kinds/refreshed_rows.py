@@ -41,7 +41,7 @@ from stqsh.core.nearest.candidate_changes import CandidateChanges, no_longer_can
 from stqsh.core.nearest.refreshed_neighbours import RefreshedNeighbours
 from stqsh.core.output.batch_output import BatchOutput
 from stqsh.core.output.merge import MergedUpdates, MergeInput
-from stqsh.core.output.partials import CandidateOffers
+from stqsh.core.output.partials import SUSPEND, CandidateOffers
 from stqsh.core.queries.query_table import ACTIVE
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.top_n.member_ranks import MemberRanks, TopNMembers
@@ -81,8 +81,10 @@ class _RefreshedLogic(MergingLogic):
         raise NotImplementedError
 
     def pause(self, positions: Array) -> None:
-        """Do nothing, because what was sent is always stored."""
-        del positions
+        """Tell Aggregate that nothing waits for DWELL any more; what was sent is always stored."""
+        waiting = positions[self.queries.dwell[positions] > 0]
+        if len(waiting):
+            self._mark(waiting, self.batch.timing.first, SUSPEND)
 
     def forget(self, ids: Iterable[int]) -> None:
         """Forget what queries that are evaluated elsewhere from now on have sent."""
@@ -318,7 +320,7 @@ class RefreshedRowsKind(MergingKind):
     def explain(self, given: ExplainInput) -> KindExplanation:
         """Return what EXPLAIN shows: each refresh lists the members."""
         found = RangeKind().explain(given)
-        operators = order_operators(getattr(given.spec, "top_n", None))
+        operators = order_operators(given.spec)
         is_still = given.stream.is_event and given.spec.region.focal_key is None
         refreshes = _BY_EVENT if is_still else _BY_REFRESH
         return replace(found, operators=(*found.operators, *operators), refreshes=refreshes)
@@ -411,7 +413,7 @@ class RefreshedNearestRowsKind(MergingKind):
     def explain(self, given: ExplainInput) -> KindExplanation:
         """Return what EXPLAIN shows: a refresh finds members as a snapshot does."""
         found = NearestKind().explain(given)
-        operators = order_operators(getattr(given.spec, "top_n", None))
+        operators = order_operators(given.spec)
         index = "none: each refresh searches the objects near"
         return replace(found, operators=(*found.operators, *operators), index=index, chance=0.0)
 

@@ -130,6 +130,4 @@ class TopNKind(MergingKind):
     def explain(self, given: ExplainInput) -> KindExplanation:
         """Return what EXPLAIN shows: members are found as for a range query, and ordered."""
         found = RangeKind().explain(given)
-        return replace(
-            found, operators=(*found.operators, *order_operators(getattr(given.spec, "top_n", None)))
-        )
+        return replace(found, operators=(*found.operators, *order_operators(given.spec)))

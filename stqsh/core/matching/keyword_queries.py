@@ -75,9 +75,8 @@ def keyword_parts(
 
 def _follows_records(spec: SlotQuery | BoundQuery) -> bool:
     """Return whether a query has a fixed region and is not refreshed, so that records are matched with it."""
-    each_step = spec.aggregates is not None and spec.aggregates.each_step
-    refreshed = isinstance(spec, SlotQuery) and spec.sync_us is not None
-    return spec.region.focal_key is None and not each_step and not refreshed
+    steps_alone = spec.aggregates is not None and spec.timing.each_step
+    return spec.region.focal_key is None and not steps_alone and spec.timing.sync_us is None
 
 
 def keyword_mode(spec: SlotQuery | BoundQuery, stream: StreamSpec) -> str | None:

@@ -94,7 +94,7 @@ class RowChanges:
         """Store the values of new queries at these positions, if members are compared or added up by them."""
         texts = [
             msgspec.json.encode(spec.values).decode()
-            if spec.values and (spec.options.changes or spec.adds_up_rows)
+            if spec.values and (spec.timing.changes or spec.adds_up_rows)
             else ""
             for spec in new.patterns
         ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from msgspec.structs import replace
 
 from stqsh.arrays import Array
 from stqsh.core.contract.query_kind import StreamBatch
@@ -24,6 +23,7 @@ from stqsh.core.queries.query_table import ACTIVE, RECT
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.regions.grid_layout import StaticRectIndex
 from stqsh.core.texts.access_path import choose_grid, clear_without_words
+from stqsh.spec.query import with_members
 
 
 class StaticRegionIndex:
@@ -106,4 +106,4 @@ class StaticRegionIndex:
 def _with_rests(new: NewQueries, parts: dict[int, KeywordPart]) -> NewQueries:
     """Return queries with what is left of their conditions without the words that the index tests."""
     rests = {i: part.rest for i, part in parts.items() if part.phrase}
-    return new.with_patterns({i: replace(new.patterns[i], condition=rest) for i, rest in rests.items()})
+    return new.with_patterns({i: with_members(new.patterns[i], condition=rest) for i, rest in rests.items()})

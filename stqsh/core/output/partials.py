@@ -62,11 +62,12 @@ MARKS = pa.schema(_MARKS)
 k is for REGISTER, LIMIT and RESIZE; shows (whether updates have a distance) is for REGISTER.
 """
 
-REGISTER, PAUSE, DROP, END, LIMIT, RESIZE = 1, 2, 3, 4, 5, 6
+REGISTER, PAUSE, DROP, END, LIMIT, RESIZE, SUSPEND = 1, 2, 3, 4, 5, 6, 7
 """The marks. A query that resumes needs no mark, because its slots send the changes since it paused.
 
 LIMIT is sent with REGISTER if a kind merges twice: its k is the number of merged members that are wanted.
-RESIZE gives a query that was altered another k.
+RESIZE gives a query that was altered another k. SUSPEND replaces PAUSE if slots store what they have offered,
+so that the candidates stay: it only makes Aggregate stop waiting for DWELL.
 """
 
 HOLDS = pa.schema(
@@ -76,7 +77,7 @@ HOLDS = pa.schema(
 which changes may become due, and the batch's clock, as in `stqsh.spec.clock.BatchClock`."""
 
 GROUPS = pa.schema([("query", pa.int64()), ("spec", pa.dictionary(pa.int32(), pa.string()))])
-"""A new query whose merged rows are added up, and the JSON of its `AggregateSpec`."""
+"""A new query whose merged rows are added up, and the JSON of its `GroupForm`."""
 
 PART_CANDIDATES = 1 << 17
 """The most candidates in a chunk."""

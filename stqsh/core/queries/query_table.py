@@ -102,7 +102,6 @@ class QueryTable(StateTable):
             KeyError: there is no such named region.
         """
         specs = new.patterns
-        options = [spec.options for spec in specs]
         distance = [any(has_node(value, DistanceExpr) for value in spec.values) for spec in specs]
         self.append(
             id=new.ids,
@@ -111,8 +110,8 @@ class QueryTable(StateTable):
             **_region_columns(self.state, new, focals),
             template=np.full(len(new), -1),
             shows_distance=new.spread(distance, np.uint8),
-            dwell=new.spread([given.dwell_us or 0 for given in options], np.int64),
-            min_accuracy=new.spread([given.min_accuracy or 0.0 for given in options], np.float64),
+            dwell=new.spread([spec.timing.dwell_us or 0 for spec in specs], np.int64),
+            min_accuracy=new.spread([spec.members.min_accuracy or 0.0 for spec in specs], np.float64),
         )
         return self._sort(new.ids)
 
@@ -359,7 +358,8 @@ def _region_columns(state: SlotState, new: NewQueries, focals: ObjectTable) -> d
 
 def _last_steps(new: NewQueries, timing: BatchTiming) -> Array:
     """Return the step at which FOR ends each new query, at least the batch's first one; NEVER without FOR."""
-    lasting = new.spread([-1 if spec.for_us is None else spec.for_us for spec in new.patterns], np.int64)
+    durations = [spec.timing.for_us for spec in new.patterns]
+    lasting = new.spread([-1 if us is None else us for us in durations], np.int64)
     ends = timing.step_reaching(timing.at(new.begun(timing.first)) + lasting)
     return np.where(lasting < 0, NEVER, np.maximum(ends, timing.first))
 

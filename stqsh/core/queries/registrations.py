@@ -25,7 +25,7 @@ from stqsh.spec.expression import (
     conjuncts,
     focal_keys_in,
 )
-from stqsh.spec.query import SlotQuery
+from stqsh.spec.query import SlotQuery, with_members
 from stqsh.spec.query_rows import FOCAL_PATH, QueryRows, filled, is_measure, unpack_query_rows
 from stqsh.spec.region import Key, RegionBase
 from stqsh.spec.stream import ARRIVED
@@ -79,7 +79,7 @@ class NewQueries:
             }
             if self.focals is not None and self.focals[row].is_valid:
                 own[FOCAL] = self.focals[row].as_py()
-            yield changed_struct(pattern, id=id_, region=changed_struct(pattern.region, **own))
+            yield with_members(changed_struct(pattern, id=id_), region=changed_struct(pattern.region, **own))
 
     def those(self, rows: Array) -> NewQueries:
         """Return some of the queries, by a mask or by positions in ascending order."""
@@ -114,12 +114,12 @@ class NewQueries:
 
         New queries are registered in the step `first`.
         """
-        waiting = [i for i, spec in enumerate(self.patterns) if spec.options.since_now]
+        waiting = [i for i, spec in enumerate(self.patterns) if spec.members.since_now]
         begun, changed = self.begun(first), {}
         for i in waiting:
             step = int(begun[self.which == i].max(initial=0))  # one pattern was registered at once
             parts = [*conjuncts(self.patterns[i].condition), _arrives(step)]
-            changed[i] = changed_struct(self.patterns[i], condition=conjunction(parts))
+            changed[i] = with_members(self.patterns[i], condition=conjunction(parts))
         return self.with_patterns(changed)
 
     def spread(self, values: Sequence[Any], dtype: npt.DTypeLike) -> Array:
@@ -143,10 +143,23 @@ class NewQueries:
         rows: Array = np.flatnonzero(keys.is_valid().to_numpy(zero_copy_only=False))
         return rows, keys.take(rows)
 
-    def focal_keys(self, key_type: pa.DataType) -> Keys:
-        """Return the keys of all focal objects, of queries' regions and of those in their conditions."""
-        around = [key for pattern in self.patterns for key in focal_keys_in(pattern.condition)]
-        return pa.concat_arrays([self.moving(key_type)[1], pa.array(around, key_type)])
+    def focal_objects(self, key_type: pa.DataType) -> tuple[Array, Keys]:
+        """Return each query's focal objects, those of its region and of the regions in its condition.
+
+        Returns:
+            The positions of the queries, int64, and the keys.
+        """
+        rows, keys = self.moving(key_type)
+        around = [(i, key) for i, one in enumerate(self.patterns) for key in focal_keys_in(one.condition)]
+        if not around:
+            return rows, keys
+        which, own = zip(*around, strict=True)
+        order = np.argsort(self.which, kind="stable")
+        begin = np.searchsorted(self.which[order], np.arange(len(self.patterns) + 1))
+        queries = [order[begin[i] : begin[i + 1]] for i in which]
+        each: Any = pa.array(np.repeat(np.arange(len(own)), [len(some) for some in queries]))
+        theirs = pa.array(own, key_type).take(each)
+        return np.concatenate([rows, *queries]), pa.concat_arrays([keys, theirs])
 
 
 def _arrives(step: int) -> CompareExpr:

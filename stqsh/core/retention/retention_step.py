@@ -93,7 +93,7 @@ def forget_focals(batch: StreamBatch) -> None:
     if not len(commands.registered) and not commands.dropped:
         return
     follows = _FollowedObjects(state, f"s{batch.spec.id}/interest")
-    rows, keys = commands.registered.moving(table.key_type)
+    rows, keys = commands.registered.focal_objects(table.key_type)
     follows.append(follower=commands.registered.ids[rows], followed=table.keys.find(keys))
     follows.keep(~np.isin(follows.follower, list(commands.dropped)))
     lost = np.ones(len(table), np.bool_)

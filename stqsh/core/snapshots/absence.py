@@ -102,8 +102,8 @@ def _of_extents(
         return int(rows.truth(AndExpr(conditions)).sum())
 
     assert spec.condition is not None, "it has the tests"
-    boxes = extents_of(rows.value(tests[0].extent)).boxes
-    extent = (*boxes[:, :2].min(axis=0).tolist(), *boxes[:, 2:].max(axis=0).tolist()) if len(boxes) else None
+    x1, y1, x2, y2 = extents_of(rows.value(tests[0].extent)).distinct.boxes[:, :-1]
+    extent = (float(x1.min()), float(y1.min()), float(x2.max()), float(y2.max())) if len(there) else None
     touching = (structs.replace(test, relation="intersects") for test in tests)
     box = region_box(tests[0]) if len(tests) == 1 else None
     return Absence(len(there), count(*tests), count(spec.condition), count(*touching), extent, box)

@@ -18,7 +18,7 @@ from stqsh.core.conditions.resolver import Resolver
 from stqsh.core.contract.snapshot_selection import PresentObjects, SnapshotSelection
 from stqsh.core.kernels.index.scan import EVER
 from stqsh.core.objects.row_table import RowTable
-from stqsh.core.snapshots.select import noting_failures, share_of, whole, window_of
+from stqsh.core.snapshots.select import noting_failures, share_of, whole
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.query import SnapshotSpec
 from stqsh.spec.region import Place
@@ -73,7 +73,7 @@ def shares_over_events(
         state: contains the tables and areas that the snapshot refers to.
     """
     resolver = Resolver(state, stream)
-    reach, window_us = reach_of(spec.region, resolver, place), window_of(spec)
+    reach, window_us = reach_of(spec.region, resolver, place), spec.timing.window_us
     for rows in batches:
         # As in a slot, an event without a place is in no answer.
         present = PresentObjects(RowTable(stream, rows, np.nan, is_timed=True), resolver, now_us, EVER)

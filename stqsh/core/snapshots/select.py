@@ -34,7 +34,7 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.aggregate import AggregateSpec, GroupColumn
 from stqsh.spec.chunk import pack_json
 from stqsh.spec.expression import ColumnExpr, Expr, InsideExpr, JoinExpr, LiteralExpr, RegionOfExpr, has_node
-from stqsh.spec.query import AskSpec, BoundQuery, SelectColumn, SnapshotSpec, focal_keys
+from stqsh.spec.query import AskSpec, BoundQuery, SelectColumn, SnapshotSpec, focal_keys, with_result
 from stqsh.spec.region import Key, NearestSpec, Place
 from stqsh.spec.stream import StreamSpec
 
@@ -203,7 +203,7 @@ def selection_of(
     present = _present(state, spec)
     if present is None:
         return None
-    if (window_us := window_of(spec)) is not None:
+    if (window_us := spec.timing.window_us) is not None:
         present = present.within(window_us)
     return selecting(present, spec, reach_of(spec.region, present.resolver, place))
 
@@ -225,10 +225,10 @@ def whole(parts: Sequence[pa.RecordBatch], spec: SnapshotSpec) -> pa.Table:
     if RANK in found.column_names:
         order = pc.sort_indices(found, sort_keys=[(RANK, "ascending"), *_by_key(found)])
         found = found.take(order[:wanted])
-    names = {f"s{i}": column.name for i, column in enumerate(spec.select)}
+    names = {f"s{i}": column.name for i, column in enumerate(spec.result.select)}
     shown = found.select([*names])
-    if RANK in found.column_names and not spec.order:
-        shown = shown.slice(0, spec.limit)
+    if RANK in found.column_names and not spec.result.order:
+        shown = shown.slice(0, spec.result.limit)
     else:
         shown = shown.take(_first(found, spec))
     return pa.Table.from_arrays(shown.columns, names=[*names.values()])
@@ -239,10 +239,10 @@ def nothing(stream: StreamSpec, spec: SnapshotSpec) -> pa.RecordBatch:
     state = SlotState.fresh(0)
     state.entry("streams")[str(stream.id)] = msgspec.to_builtins(stream)
     if spec.aggregates is not None:
-        spec = replace(spec, aggregates=_without_tables(spec.aggregates))
-    select = tuple(SelectColumn(column.name, _known(column.value)) for column in spec.select)
-    order = tuple(replace(column, value=_known(column.value)) for column in spec.order)
-    share = empty_share(state, replace(spec, select=select, order=order))
+        spec = with_result(spec, aggregates=_without_tables(spec.aggregates))
+    select = tuple(SelectColumn(column.name, _known(column.value)) for column in spec.result.select)
+    order = tuple(replace(column, value=_known(column.value)) for column in spec.result.order)
+    share = empty_share(state, with_result(spec, select=select, order=order))
     assert share is not None, "the stream is there"
     return share
 
@@ -265,14 +265,9 @@ def _present(state: SlotState, spec: BoundQuery) -> PresentObjects | None:
 
     The instant is the step's time, or with WINDOW the end of the step's tick (language.md section 7).
     """
-    present = PresentObjects.of(state, spec.stream_id, at_end=window_of(spec) is not None)
+    present = PresentObjects.of(state, spec.stream_id, at_end=spec.timing.window_us is not None)
     is_past = isinstance(spec, SnapshotSpec) and spec.past
     return present.of_all_times() if is_past and present is not None else present
-
-
-def window_of(spec: BoundQuery) -> int | None:
-    """Return the window of a query or a snapshot, µs; None if it has no window."""
-    return spec.window_us if spec.aggregates is None else spec.aggregates.window_us
 
 
 def _without_tables(spec: AggregateSpec) -> AggregateSpec:
@@ -303,7 +298,7 @@ def _members(selection: SnapshotSelection, kind: QueryKind) -> Array:
 
 def _rows(selection: SnapshotSelection, objects: Array, rank: Array | None) -> pa.RecordBatch:
     """Return the result of `part` for objects; with LIMIT, only rows that can be in the answer."""
-    limit = selection.spec.limit
+    limit = selection.spec.result.limit
     if limit is not None and len(objects) > limit and rank is None:
         order = _columns(selection, objects, select=False)
         objects = objects[_first(pa.table(order), selection.spec).to_numpy()]
@@ -321,9 +316,9 @@ def _columns(
     if spec.past:
         columns[TIME] = rows.value(ColumnExpr(selection.present.table.spec.time))
     # Infinities and NaN are NULL, as in the order of a continuous query.
-    columns |= {f"o{i}": canonical(rows.value(column.value)) for i, column in enumerate(spec.order)}
+    columns |= {f"o{i}": canonical(rows.value(column.value)) for i, column in enumerate(spec.result.order)}
     if select:
-        columns |= {f"s{i}": rows.value(column.value) for i, column in enumerate(spec.select)}
+        columns |= {f"s{i}": rows.value(column.value) for i, column in enumerate(spec.result.select)}
     return columns
 
 
@@ -343,14 +338,14 @@ def _first(table: pa.Table, spec: SnapshotSpec) -> pa.Array[Any]:
     Rows with the same key, which only snapshots of the past have, are ordered by time.
     """
     keys: list[Any] = []
-    for i, column in enumerate(spec.order):
+    for i, column in enumerate(spec.result.order):
         if column.nulls_first:
             known = pc.is_valid(table[f"o{i}"]).cast(pa.int8())
             table = table.append_column(f"n{i}", known)
             keys.append((f"n{i}", "ascending"))
         keys.append((f"o{i}", "descending" if column.is_descending else "ascending"))
     keys += _by_key(table)
-    limit = spec.limit
+    limit = spec.result.limit
     if limit is None or limit >= table.num_rows:
         return pc.sort_indices(table, sort_keys=keys)
     smallest: Any = pc.select_k_unstable

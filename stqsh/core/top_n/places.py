@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
@@ -13,7 +14,8 @@ from stqsh.core.aggregates.keys import canonical, encode_keys, whole
 from stqsh.core.conditions.evaluation import columns_read, compute
 from stqsh.core.conditions.operations import DISTANCE
 from stqsh.core.matching.query_conditions import QueryConditions
-from stqsh.spec.query import OrderColumn, TopNSpec
+from stqsh.spec.expression import Expr, NowExpr, has_node
+from stqsh.spec.query import OrderColumn, SlotQuery, Timing
 
 pc: Any = pyarrow.compute  # its stubs lack bytes
 
@@ -22,10 +24,44 @@ _WIDTH = 8
 """The number of bytes of a distance."""
 
 
+class RowForm(msgspec.Struct, frozen=True, array_like=True):
+    """What is the same for all queries of a form: the order of their rows, and when they are looked at.
+
+    Attributes:
+        order: ORDER BY.
+        timed: The expressions of the select list that read NOW, of a query that sends changes of its rows.
+        timing: When they are looked at.
+    """
+
+    order: tuple[OrderColumn, ...]
+    timed: tuple[Expr, ...] = ()
+    timing: Timing = Timing()
+
+    @staticmethod
+    def of(query: SlotQuery) -> RowForm:
+        """Return the form of a query."""
+        compares = query.timing.changes or query.adds_up_rows
+        timed = tuple(expr for expr in query.values if has_node(expr, NowExpr)) if compares else ()
+        return RowForm(query.result.order, timed, query.timing.looks)
+
+    @staticmethod
+    def read(text: str) -> RowForm:
+        """Read the JSON of a form; slots of earlier versions have one object for its parts."""
+        if text.startswith("{"):
+            older = msgspec.json.decode(text, type=_OlderForm)
+            return RowForm(older.order, older.timed, msgspec.json.decode(text, type=Timing))
+        return msgspec.json.decode(text, type=RowForm)
+
+
+class _OlderForm(msgspec.Struct):
+    order: tuple[OrderColumn, ...]
+    timed: tuple[Expr, ...] = ()
+
+
 def places_of(
     conditions: QueryConditions,
     key: str,
-    first: TopNSpec,
+    form: RowForm,
     versions: Array,
     now_us: int = 0,
     far: Array | None = None,
@@ -35,24 +71,24 @@ def places_of(
     Args:
         conditions: Returns the columns of versions.
         key: The column of the stream's key.
-        first: The expressions of ORDER BY, and expressions to append after the key, so that the place changes
+        form: The expressions of ORDER BY, and expressions to append after the key, so that the place changes
             with them. Because keys differ, they do not affect the order.
         versions: The records, int32 (n,).
         now_us: The value of NOW, µs.
         far: The distance of each from the centre, NaN for none, float64 (n,); None if it is not needed.
     """
-    resolver, exprs = conditions.resolver, (*(one.value for one in first.order), *first.timed)
+    resolver, exprs = conditions.resolver, (*(one.value for one in form.order), *form.timed)
     names = {name for expr in exprs for name in columns_read(expr, resolver.location)} | {key}
     columns = conditions.columns(sorted(names), versions)
     if far is not None:
         columns[DISTANCE] = pa.array(far, mask=np.isnan(far))
     pieces: list[Any] = []
-    for one in first.order:
+    for one in form.order:
         value = canonical(whole(compute(one.value, columns, now_us, resolver)))
         pieces += [_of_nulls(value, one), _falling(_known(value)) if one.is_descending else _known(value)]
     pieces.append(encode_keys([columns[key]]))
-    if first.timed:
-        shown = [canonical(whole(compute(expr, columns, now_us, resolver))) for expr in first.timed]
+    if form.timed:
+        shown = [canonical(whole(compute(expr, columns, now_us, resolver))) for expr in form.timed]
         pieces.append(encode_keys(shown))
     places: pa.BinaryArray = pc.binary_join_element_wise(*pieces, b"")
     return places

@@ -85,7 +85,7 @@ def _remembering(command: RegisterCommand | QueryRows, ids: set[int], *, dwellin
     kind = find_kind(pattern.kind)
     if kind.is_resent:
         return np.zeros(len(found), np.bool_)
-    return found | (dwelling and (kind.remembers or bool(pattern.options.dwell_us)))
+    return found | (dwelling and (kind.remembers or bool(pattern.timing.dwell_us)))
 
 
 def _among(command: RegisterCommand | QueryRows, ids: set[int]) -> NDArray[np.bool_]:

@@ -272,7 +272,7 @@ def _last_steps(
 ) -> NDArray[np.int64]:
     """Return the last step in which each query is alive, int64 (n,); new queries start at a given step."""
     ids = np.concatenate([ids_of(one) for one in queries])
-    lengths = np.concatenate([np.full(len(ids_of(one)), spec_of(one).for_us or 0) for one in queries])
+    lengths = np.concatenate([np.full(len(ids_of(one)), spec_of(one).timing.for_us or 0) for one in queries])
     until, ending = np.full(len(ids), FOR_EVER), np.flatnonzero(lengths)
     if len(ending) and tick_us is not None:
         step_of = steps_taken(control)

@@ -140,8 +140,8 @@ class PlannerState:
 
     def _add_refreshed(self, seq: int, new: QuerySpec | QueryBlock) -> None:
         example, count = (new.example, new.count) if isinstance(new, QueryBlock) else (new, 1)
-        if example.sync_us is not None:
-            query = RefreshedQuery(example.stream_id, seq, example.for_us)
+        if example.timing.sync_us is not None:
+            query = RefreshedQuery(example.stream_id, seq, example.timing.for_us)
             self.refreshed |= dict.fromkeys(range(seq + 1 - count, seq + 1), query)
 
     def _add_remembering(self, seq: int, new: QuerySpec | QueryBlock) -> None:
@@ -151,7 +151,7 @@ class PlannerState:
             if self._resent and self._resent[-1].stop == ids.start:
                 ids = range(self._resent.pop().start, ids.stop)
             self._resent.append(ids)
-        elif example.options.dwell_us or find_kind(example.kind).remembers:
+        elif example.timing.dwell_us or find_kind(example.kind).remembers:
             self.remembering.setdefault(example.stream_id, set()).update(ids)
 
     @property

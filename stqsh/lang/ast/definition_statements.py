@@ -25,8 +25,24 @@ PLURALS: dict[ObjectKind, str] = {
 """The plural words of object kinds, as used in SHOW and DROP … LIKE."""
 
 
+class WithColumns:
+    """A statement with a list of columns."""
+
+    columns: tuple[ColumnDefinition, ...]
+
+    @property
+    def listed(self) -> tuple[ColumnDefinition, ...]:
+        """The columns of the source that are listed; without any, the source tells its columns."""
+        return tuple(column for column in self.columns if column.value is None)
+
+    @property
+    def derived(self) -> tuple[ColumnDefinition, ...]:
+        """The columns that are computed from others."""
+        return tuple(column for column in self.columns if column.value is not None)
+
+
 @dataclass(frozen=True)
-class CreateStream(Statement):
+class CreateStream(WithColumns, Statement):
     """`CREATE MOVING|EVENT STREAM`: omitted parts are None, or empty for the column list.
 
     `extent` is the column of `LOCATION (shape)`. `retain` is the word ALL or SIGNIFICANT. `columns` includes
@@ -55,19 +71,9 @@ class CreateStream(Statement):
     retain: Name | None = None
     archive: Literal | None = None
 
-    @property
-    def listed(self) -> tuple[ColumnDefinition, ...]:
-        """The columns of the source that are listed; without any, the source tells its columns."""
-        return tuple(column for column in self.columns if column.value is None)
-
-    @property
-    def derived(self) -> tuple[ColumnDefinition, ...]:
-        """The columns that are computed from others."""
-        return tuple(column for column in self.columns if column.value is not None)
-
 
 @dataclass(frozen=True)
-class CreateTable(Statement):
+class CreateTable(WithColumns, Statement):
     """`CREATE TABLE name [(columns)] FROM source [KEY column]`."""
 
     name: Name
@@ -75,11 +81,6 @@ class CreateTable(Statement):
     columns: tuple[ColumnDefinition, ...] = ()
     key: Name | None = None
     if_not_exists: bool = False
-
-    @property
-    def listed(self) -> tuple[ColumnDefinition, ...]:
-        """The columns of the source that are listed: all."""
-        return self.columns
 
 
 @dataclass(frozen=True)

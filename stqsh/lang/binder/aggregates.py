@@ -27,7 +27,7 @@ from stqsh.spec.aggregate import (
     measure_column,
 )
 from stqsh.spec.expression import ColumnExpr, RegionOfExpr, find_nodes
-from stqsh.spec.query import OrderColumn
+from stqsh.spec.query import OrderColumn, Timing
 
 _IN_GROUP_BY = "an aggregate cannot stand in GROUP BY"
 
@@ -147,13 +147,12 @@ def _is_group(item: SelectItem, place: int, groups: tuple[Expression, ...]) -> b
     return by_place or item.expression in groups or isinstance(item.expression, Literal)
 
 
-def aggregated(select: Select, records: Scope, over_nearest: bool) -> AggregateSpec:
+def aggregated(select: Select, records: Scope) -> AggregateSpec:
     """Return the groups, the measures and the answer of a query. Raises `BindError`.
 
     Args:
         select: The query.
         records: The names of the query's records.
-        over_nearest: Whether the query's members are nearest neighbours.
     """
     groups = tuple(_group(node, select, records) for node in select.group_by)
     scope = GroupScope(
@@ -166,17 +165,13 @@ def aggregated(select: Select, records: Scope, over_nearest: bool) -> AggregateS
     order = ordering(select.order_by, named)
     if select.distinct:
         _check_shown(select, outputs, order)
-    every_us, window_us = refreshes(select)
     return AggregateSpec(
-        over="nearest" if over_nearest else "range",
         groups=tuple(GroupColumn(group.expr, group.type) for group in groups),
         select=_listed(outputs),
         having=having,
         order=tuple(GroupOrder(one.value, one.is_descending, one.nulls_first) for one in order),
         measures=tuple(scope.measures),
         limit=select.limit,
-        sync_us=every_us,
-        window_us=window_us,
         distinct=select.distinct,
     )
 
@@ -193,8 +188,8 @@ def _check_shown(select: Select, outputs: Outputs, order: tuple[OrderColumn, ...
             )
 
 
-def refreshes(select: Select) -> tuple[int | None, int | None]:
-    """Return the time between refreshes and the length of the window, µs; None for a query without them."""
+def timing_of(select: Select) -> Timing:
+    """Return when a query looks at its members: its SYNC, or SLIDE, and its WINDOW."""
     sync = None if select.sync is None else duration_us(select.sync, "SYNC")
     window = None if select.window is None else duration_us(select.window, "WINDOW")
     slide = None if select.slide is None else duration_us(select.slide, "SLIDE")
@@ -204,7 +199,7 @@ def refreshes(select: Select) -> tuple[int | None, int | None]:
             select.slide.span,
             hint="leave one of them out",
         )
-    return sync or slide or window, window
+    return Timing(sync_us=sync or slide or window, window_us=window)
 
 
 def _not_grouped(node: Expression, bound: TypedExpression) -> BindError:

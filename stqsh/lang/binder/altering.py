@@ -17,7 +17,7 @@ from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, NotSupportedError
 from stqsh.lang.syntax.parse import parse
 from stqsh.spec.expression import DistanceExpr, has_node
-from stqsh.spec.query import BUILT_IN, QuerySpec
+from stqsh.spec.query import BUILT_IN, QuerySpec, with_members
 from stqsh.spec.stream import StreamSpec
 
 
@@ -61,7 +61,8 @@ def query_select(query: QuerySpec, place: Span) -> Select:
 
 def _in_form_of(query: QuerySpec, other: QuerySpec) -> QuerySpec:
     """Return a query with what ALTER changes as in another one."""
-    return replace(query, region=other.region, condition=other.condition, text=other.text, areas=other.areas)
+    changed = with_members(query, region=other.region, condition=other.condition)
+    return replace(changed, text=other.text, areas=other.areas)
 
 
 def _unsupported(query: QuerySpec, new: QuerySpec, stream: StreamSpec | None) -> str | None:
@@ -70,10 +71,8 @@ def _unsupported(query: QuerySpec, new: QuerySpec, stream: StreamSpec | None) ->
         return f"ALTER QUERY of a query of the kind {query.kind}"
     if stream is not None and stream.is_significant:
         return "ALTER QUERY over a stream with RETAIN SIGNIFICANT"
-    values = [one.value for one in query.select]
-    values += [] if query.top_n is None else [one.value for one in query.top_n.order]
-    reads_distance = query.options.changes and any(has_node(value, DistanceExpr) for value in values)
-    if reads_distance and new.region != query.region:
+    reads_distance = any(has_node(value, DistanceExpr) for value in query.result.of_rows)
+    if query.timing.changes and reads_distance and new.region != query.region:
         return "another region of a query with changes => true that selects DISTANCE"
     return None
 

@@ -100,7 +100,7 @@ def _read_filter(statement: Tail, catalogue: CatalogueView) -> Reading:
         sources = [stream.types, *(table.types for table in tables if table is not None)]
         columns = frozenset(name.lower() for one in sources for name in one)
         time = Column(stream.time) if stream.time else None
-        names = _Names(columns, frozenset(column.name for column in query.select), time)
+        names = _Names(columns, frozenset(column.name for column in query.result.select), time)
     texts: dict[str, None] = {}
     read = _read(statement.where, names, texts)
     return Reading(replace(statement, where=read), _notes(texts, query.name))

@@ -63,10 +63,6 @@ from stqsh.spec.expression import (
 )
 from stqsh.units import UNITS, metres, metres_per_second, microseconds
 
-NOT_SIGNIFICANT = (
-    "a moving region under OR or NOT, with NEAREST or beside another one, on a stream with RETAIN SIGNIFICANT"
-)
-
 
 def condition(node: Expression, scope: Scope) -> Expr:
     """Return a bound condition.
@@ -173,8 +169,6 @@ def _inside(node: Inside, scope: Scope) -> TypedExpression:
     check_location(node)
     if moves(node.region) and scope.no_moving_region:
         raise NotSupportedError(scope.no_moving_region, node.span)
-    if moves(node.region) and scope.stream.is_significant:
-        raise NotSupportedError(NOT_SIGNIFICANT, node.span)
     region = bound_region(node.region, scope.stream, scope.catalogue)
     if scope.stream.extent is not None:
         return _true_or_false(extent_test(node, region, scope.stream, scope.catalogue), node)

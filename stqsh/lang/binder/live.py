@@ -118,9 +118,9 @@ def _scope(query: QuerySpec, name: Name, catalogue: CatalogueView) -> Scope:
     plain = Scope(stream, names_of(stream, None), catalogue, joined)
     outputs = {
         column.name: TypedExpression(column.value, type_of(column.value, plain), name.span)
-        for column in query.select
+        for column in query.result.select
     }
-    distance = next(chain.from_iterable(map(_distances, query.select)), None)
+    distance = next(chain.from_iterable(map(_distances, query.result.select)), None)
     names = stream, plain.qualifiers, catalogue, joined, outputs
     return Scope(*names, _NOT_SELECTED) if distance is None else Scope(*names, None, distance)
 

@@ -16,17 +16,16 @@ from stqsh.lang.binder.aggregates import (
     aggregated,
     is_aggregated,
     log_columns,
-    refreshes,
+    timing_of,
     without_distinct,
 )
 from stqsh.lang.binder.conditions import check_location, condition
 from stqsh.lang.binder.extents import distance_from, extent_test, nearest_distance
 from stqsh.lang.binder.joins import FromClause, from_clause, has_row
-from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.binder.names import check_free, query_named
 from stqsh.lang.binder.parameters import Hole, typed
 from stqsh.lang.binder.places import SAY_PLACES
-from stqsh.lang.binder.query_options import AS_A_QUERY, query_options, snapshot_error
+from stqsh.lang.binder.query_options import AS_A_QUERY, snapshot_error, with_options
 from stqsh.lang.binder.regions import (
     ANTIMERIDIAN,
     bound_nearest,
@@ -69,7 +68,6 @@ from stqsh.spec.expression import (
 from stqsh.spec.query import (
     AGGREGATE,
     DWELLING_AGGREGATE,
-    MOST_MEMBERS,
     NEAREST,
     NEAREST_AGGREGATE,
     NEAREST_TOP_N,
@@ -79,14 +77,17 @@ from stqsh.spec.query import (
     REFRESHED_ROWS,
     TOP_N,
     JoinSpec,
+    Members,
     OrderColumn,
-    QueryKindEntry,
-    QueryOptions,
     QuerySpec,
+    Result,
     SelectColumn,
     SnapshotSpec,
-    TopNSpec,
+    Timing,
     kind_of_region,
+    with_members,
+    with_result,
+    with_timing,
 )
 from stqsh.spec.region import (
     EVERYWHERE,
@@ -124,15 +125,22 @@ class Explained(msgspec.Struct, frozen=True):
     analyze: bool
 
 
+class _Ranking(NamedTuple):
+    """An order and the number of the first rows in it."""
+
+    order: tuple[OrderColumn, ...]
+    limit: int
+
+
 class _Query(NamedTuple):
     """The spec of a snapshot or continuous query, and the scope of its select list.
 
-    `ranking` is how NEAREST chooses among objects with an extent: as the first k by their distance.
+    `ranking` is how NEAREST chooses among objects with an extent: the first k by their distance.
     """
 
     spec: QuerySpec
     scope: Scope
-    ranking: TopNSpec | None = None
+    ranking: _Ranking | None = None
 
 
 def register(query: RegisterQuery, catalogue: CatalogueView) -> QuerySpec:
@@ -154,25 +162,18 @@ def register_queries(
 def _registered(
     query: RegisterQuery | RegisterQueries, select: Select, catalogue: CatalogueView
 ) -> QuerySpec:
-    spec = continuous(select, catalogue)
-    for_us = None if query.duration is None else duration_us(query.duration, "FOR")
-    kind, options = query_options(query, spec.kind, spec.aggregates)
-    if spec.aggregates is not None and options.error is not None:
-        spec = replace(spec, aggregates=replace(spec.aggregates, error=options.error))
-    if options.since_now or options.dwell_us:
-        _check_stream(catalogue.stream(spec.stream), options, select.relations[0].span)
-    stream = catalogue.stream(spec.stream)
-    if kind in _AGGREGATES and options.dwell_us and spec.aggregates is not None:
-        spec = _dwelling(spec, spec.aggregates, is_significant=stream is not None and stream.is_significant)
-        kind = spec.kind
-    spec = replace(spec, for_us=for_us, kind=kind, options=options)
-    if kind == RANGE.name and options.changes:
+    spec = with_options(query, continuous(select, catalogue))
+    place, stream = select.relations[0].span, catalogue.stream(spec.stream)
+    assert stream is not None, "the SELECT is bound"
+    _check_stream(stream, spec, place)
+    if spec.kind in _AGGREGATES and spec.timing.dwell_us and spec.aggregates is not None:
+        return _dwelling(spec, spec.aggregates, is_significant=stream.is_significant)
+    if spec.kind == RANGE.name and spec.timing.changes:
         # Only records inside regions are kept: rows can wait outside of them, objects cannot.
-        waits = bool(options.dwell_us) and stream is not None and stream.is_significant
-        if waits or _strays(spec.region, spec.select):
-            spec = _limited(spec, TopNSpec((), MOST_MEMBERS))
-    stays = options.changes and stream is not None and not stream.keeps_none
-    return _timed(spec, select.relations[0].span) if stays else spec
+        waits = bool(spec.timing.dwell_us) and stream.is_significant
+        if waits or _strays(spec.region, spec.result.select):
+            spec = _limited(spec)
+    return _timed(spec, place) if spec.timing.changes and not stream.keeps_none else spec
 
 
 def _timed(spec: QuerySpec, place: Span) -> QuerySpec:
@@ -181,26 +182,22 @@ def _timed(spec: QuerySpec, place: Span) -> QuerySpec:
     Raises:
         NotSupportedError: such changes cannot be tracked for this query.
     """
-    if spec.aggregates is not None or not any(has_node(one.value, NowExpr) for one in spec.select):
+    if spec.aggregates is not None or not any(has_node(one.value, NowExpr) for one in spec.result.select):
         return spec
     if spec.kind == RANGE.name:
-        spec = _limited(spec, TopNSpec((), MOST_MEMBERS))
-    if spec.kind == NEAREST.name:
-        spec = _refreshed(spec, TopNSpec((), MOST_MEMBERS))
-    if spec.kind == NEAREST_TOP_N.name and spec.top_n is not None:
-        spec = _refreshed(spec, spec.top_n)
-    if spec.kind not in _BY_TIME or spec.top_n is None:
+        spec = _limited(spec)
+    if spec.kind in (NEAREST.name, NEAREST_TOP_N.name):
+        spec = _refreshed(spec)
+    if spec.kind not in _BY_TIME:
         raise NotSupportedError(f"changes of what depends on NOW, of a {spec.kind} query", place)
-    timed = tuple(one.value for one in spec.select if has_node(one.value, NowExpr))
-    return replace(spec, top_n=replace(spec.top_n, each_step=True, timed=timed))
+    return with_timing(spec, each_step=True)
 
 
-def _check_stream(stream: StreamSpec | None, options: QueryOptions, place: Span) -> None:
+def _check_stream(stream: StreamSpec, spec: QuerySpec, place: Span) -> None:
     """Raise an error if the query's stream does not allow its SINCE NOW or dwell."""
-    assert stream is not None, "the SELECT is bound"
-    if options.since_now and not stream.is_event:
+    if spec.members.since_now and not stream.is_event:
         raise BindError(f"SINCE NOW is for event streams; {stream.name} is a moving stream", place)
-    if options.dwell_us and stream.keeps_none:
+    if spec.timing.dwell_us and stream.keeps_none:
         raise BindError(f"{stream.name} keeps no events (KEEP NONE), so none can dwell", place)
 
 
@@ -209,25 +206,19 @@ def _dwelling(spec: QuerySpec, aggregates: AggregateSpec, *, is_significant: boo
 
     Members of a region that are followed step by step wait on their slots instead, where their records are.
     """
-    is_nearest, sync_us = spec.region.is_nearest, aggregates.sync_us
-    if not (is_nearest or is_significant or aggregates.each_step or sync_us is not None):
+    is_nearest, refreshed = spec.region.is_nearest, spec.timing.sync_us is not None
+    if not (is_nearest or is_significant or spec.timing.each_step or refreshed):
         return replace(spec, kind=DWELLING_AGGREGATE.name)
-    timed = tuple(expr for expr in aggregates.values if has_node(expr, NowExpr))
+    reads_now = any(has_node(expr, NowExpr) for expr in aggregates.values)
     if is_nearest:
-        kind = REFRESHED_NEAREST_ROWS if timed or sync_us is not None else NEAREST_TOP_N
+        kind = REFRESHED_NEAREST_ROWS if reads_now or refreshed else NEAREST_TOP_N
     else:
-        kind = TOP_N if sync_us is None else REFRESHED_ROWS
+        kind = REFRESHED_ROWS if refreshed else TOP_N
     # Slots compute distances from the centre of a region only step by step; ALTER may make the centre move.
     far = not is_nearest and any(has_node(expr, DistanceExpr) for expr in aggregates.values)
-    top_n = TopNSpec(
-        order=(OrderColumn(DistanceExpr(), False),) if is_nearest else (),
-        limit=MOST_MEMBERS,
-        each_step=bool(timed) or far,
-        timed=timed,
-        sync_us=sync_us,
-        window_us=aggregates.window_us,
-    )
-    return replace(spec, kind=kind.name, top_n=top_n, aggregates=replace(aggregates, error=0.0))
+    order = (OrderColumn(DistanceExpr(), False),) if is_nearest else ()
+    spec = with_timing(replace(spec, kind=kind.name), each_step=reads_now or far)
+    return with_result(spec, order=order, aggregates=replace(aggregates, error=0.0))
 
 
 def _strays(region: BoundRegion, columns: Iterable[SelectColumn | OrderColumn]) -> bool:
@@ -254,62 +245,53 @@ def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
     outputs = select_list(select.items, query.scope)
     order = _ordering(select, query.scope, outputs)
     listed = [typed.expr for typed in outputs.values()]
-    areas = _areas(query.spec, *listed)
-    spec = replace(query.spec, select=_listed(outputs), areas=areas)
-    sync_us, window_us = refreshes(select)
-    limit = MOST_MEMBERS if select.limit is None else select.limit
-    if query.ranking is not None:
-        order, limit = _ranked(query.ranking, select, order)
-    if sync_us is not None:
-        return _refreshed(spec, TopNSpec(order, limit, sync_us=sync_us, window_us=window_us))
-    if query.ranking is not None:
-        return _limited(spec, TopNSpec(order, min(limit, MOST_MEMBERS)))
-    if select.limit is None:
-        return spec  # any order gives the same rows, because updates are sent in the order of keys
-    if select.nearest is not None:
-        return _nearest_of_nearest(spec, select, order)
-    return _limited(spec, TopNSpec(order, min(select.limit, MOST_MEMBERS)))
+    result = _rows(select, query, outputs, order)
+    spec = replace(query.spec, result=result, timing=timing_of(select), areas=_areas(query.spec, *listed))
+    if spec.timing.sync_us is not None:
+        return _refreshed(spec)
+    if result.limit is None:  # any order gives the same rows, because updates are sent in the order of keys
+        return with_result(spec, order=())
+    return _nearest_of_nearest(spec, result.limit) if spec.region.is_nearest else _limited(spec)
 
 
-def _ranked(
-    ranking: TopNSpec, select: Select, order: tuple[OrderColumn, ...]
-) -> tuple[tuple[OrderColumn, ...], int]:
-    """Return the order and number of the nearest objects with an extent; raise for another order."""
-    if order not in ((), ranking.order):
-        raise NotSupportedError(
-            "NEAREST in another order over objects with an extent", select.order_by[0].span
-        )
-    return ranking.order, ranking.limit if select.limit is None else min(ranking.limit, select.limit)
+def _rows(select: Select, query: _Query, outputs: Outputs, order: tuple[OrderColumn, ...]) -> Result:
+    """Return the rows that a SELECT shows. Raises `NotSupportedError` for an impossible order of NEAREST."""
+    limit, ranking = select.limit, query.ranking
+    if ranking is not None:
+        if order not in ((), ranking.order):
+            place = select.order_by[0].span
+            raise NotSupportedError("NEAREST in another order over objects with an extent", place)
+        order, limit = ranking.order, ranking.limit if limit is None else min(ranking.limit, limit)
+    return Result(select=_listed(outputs), order=order, limit=limit)
 
 
-def _limited(spec: QuerySpec, top_n: TopNSpec) -> QuerySpec:
-    """Return a continuous query with LIMIT. Raises `NotSupportedError`."""
-    values, listed = [one.value for one in top_n.order], [one.value for one in spec.select]
-    areas = _areas(spec, *values, *listed)
-    strays = _strays(spec.region, (*top_n.order, *spec.select))
-    if not strays and any(has_node(value, DistanceExpr) for value in (*values, *listed)):
-        spec, top_n = _with_distances(spec, top_n)
-    each_step = strays or any(has_node(value, NowExpr) for value in values)
-    return replace(spec, kind=TOP_N.name, top_n=replace(top_n, each_step=each_step), areas=areas)
+def _limited(spec: QuerySpec) -> QuerySpec:
+    """Return a continuous query for the first rows of a region. Raises `NotSupportedError`."""
+    areas, order = _areas(spec, *spec.result.of_rows), spec.result.order
+    strays = _strays(spec.region, (*order, *spec.result.select))
+    if not strays and any(has_node(value, DistanceExpr) for value in spec.result.of_rows):
+        spec = _with_distances(spec)
+    each_step = strays or any(has_node(one.value, NowExpr) for one in order)
+    return with_timing(replace(spec, kind=TOP_N.name, areas=areas), each_step=each_step)
 
 
-def _refreshed(spec: QuerySpec, top_n: TopNSpec) -> QuerySpec:
+def _refreshed(spec: QuerySpec) -> QuerySpec:
     """Return a query whose rows are evaluated repeatedly: at refreshes, or in each step.
 
     Nearest neighbours are ordered by distance unless another order is given. Members of a region are in no
     particular order unless there is a LIMIT.
     """
     is_nearest = spec.region.is_nearest
-    order = top_n.order or ((OrderColumn(DistanceExpr(), False),) if is_nearest else ())
-    read = [*(one.value for one in order), *(one.value for one in spec.select)]
+    order = spec.result.order or ((OrderColumn(DistanceExpr(), False),) if is_nearest else ())
+    spec = with_result(spec, order=order)
     by_time = any(has_node(one.value, NowExpr) for one in order)
-    each_step = by_time or (not is_nearest and _strays(spec.region, (*order, *spec.select)))
+    each_step = by_time or (not is_nearest and _strays(spec.region, (*order, *spec.result.select)))
     kind = REFRESHED_NEAREST_ROWS if is_nearest else REFRESHED_ROWS
-    top_n = replace(top_n, order=order, limit=min(top_n.limit, MOST_MEMBERS), each_step=each_step)
-    return replace(spec, kind=kind.name, top_n=top_n, areas=_areas(spec, *read))
+    areas = _areas(spec, *spec.result.of_rows)
+    return with_timing(replace(spec, kind=kind.name, areas=areas), each_step=each_step)
 
 
-def _with_distances(spec: QuerySpec, top_n: TopNSpec) -> tuple[QuerySpec, TopNSpec]:
+def _with_distances(spec: QuerySpec) -> QuerySpec:
     """Replace DISTANCE in a query with LIMIT by the distance from its fixed centre."""
     region = spec.region
     assert isinstance(region, CircleSpec), "other regions have no fixed centre"
@@ -320,25 +302,25 @@ def _with_distances(spec: QuerySpec, top_n: TopNSpec) -> tuple[QuerySpec, TopNSp
     def changed(expr: Expr) -> Expr:
         return rewrite(expr, lambda node: distance if isinstance(node, DistanceExpr) else None)
 
-    select = tuple(replace(one, value=changed(one.value)) for one in spec.select)
-    order = tuple(replace(one, value=changed(one.value)) for one in top_n.order)
-    return replace(spec, select=select), replace(top_n, order=order)
+    select = tuple(replace(one, value=changed(one.value)) for one in spec.result.select)
+    order = tuple(replace(one, value=changed(one.value)) for one in spec.result.order)
+    return with_result(spec, select=select, order=order)
 
 
-def _nearest_of_nearest(spec: QuerySpec, select: Select, order: tuple[OrderColumn, ...]) -> QuerySpec:
+def _nearest_of_nearest(spec: QuerySpec, limit: int) -> QuerySpec:
     """Return a NEAREST k with LIMIT n; by default the n nearest, because rows are ordered by distance.
 
     If the order depends on NOW, it is computed again in each step.
     """
-    region, limit, by_distance = spec.region, select.limit, (OrderColumn(DistanceExpr(), False),)
-    assert isinstance(region, NearestSpec) and limit is not None
+    region, order, by_distance = spec.region, spec.result.order, (OrderColumn(DistanceExpr(), False),)
+    assert isinstance(region, NearestSpec)
     if order in ((), by_distance) and not isinstance(region.k, Hole) and limit:
-        return replace(spec, region=replace(region, k=min(region.k, limit)))
+        nearest = with_members(spec, region=replace(region, k=min(region.k, limit)))
+        return with_result(nearest, order=(), limit=None)
     if any(has_node(one.value, NowExpr) for one in order):
-        return _refreshed(spec, TopNSpec(order, limit))
-    areas = _areas(spec, *[one.value for one in order], *[one.value for one in spec.select])
-    top_n = TopNSpec(order or by_distance, min(limit, MOST_MEMBERS))
-    return replace(spec, kind=NEAREST_TOP_N.name, top_n=top_n, areas=areas)
+        return _refreshed(spec)
+    areas = _areas(spec, *spec.result.of_rows)
+    return with_result(replace(spec, kind=NEAREST_TOP_N.name, areas=areas), order=order or by_distance)
 
 
 def _check_forgotten(select: Select, spec: QuerySpec) -> None:
@@ -355,31 +337,33 @@ def _check_forgotten(select: Select, spec: QuerySpec) -> None:
 
 
 def _continuous_aggregates(select: Select, query: _Query) -> QuerySpec:
-    spec = _each_step(aggregated(select, query.scope, query.spec.region.is_nearest), query.spec.region)
-    names = [output.name for output in spec.select]
-    columns = tuple(SelectColumn(*pair) for pair in zip(names, log_columns(spec), strict=True))
-    areas = _areas(query.spec, *spec.over_records)
-    kind = _kind_of_aggregates(spec).name
-    return replace(query.spec, kind=kind, select=columns, aggregates=spec, areas=areas)
+    """Return a query for groups, whose kind depends on its members and on when they are looked at."""
+    aggregates, timing = aggregated(select, query.scope), timing_of(select)
+    each_step = timing.sync_us is None and _heed_time(aggregates, query.spec.region)
+    kind = AGGREGATE
+    if query.spec.region.is_nearest:
+        kind = REFRESHED_NEAREST if each_step or timing.sync_us is not None else NEAREST_AGGREGATE
+    names = [output.name for output in aggregates.select]
+    columns = tuple(SelectColumn(*pair) for pair in zip(names, log_columns(aggregates), strict=True))
+    return replace(
+        query.spec,
+        kind=kind.name,
+        result=Result(select=columns, aggregates=aggregates),
+        timing=replace(timing, each_step=each_step),
+        areas=_areas(query.spec, *aggregates.over_records),
+    )
 
 
-def _kind_of_aggregates(spec: AggregateSpec) -> QueryKindEntry:
-    if spec.over == "range":
-        return AGGREGATE
-    return REFRESHED_NEAREST if spec.each_step or spec.sync_us is not None else NEAREST_AGGREGATE
-
-
-def _each_step(spec: AggregateSpec, region: BoundRegion) -> AggregateSpec:
-    """Return the aggregates of a continuous query, marked if they have to be computed in each step.
+def _heed_time(aggregates: AggregateSpec, region: BoundRegion) -> bool:
+    """Return whether groups may change although no member does, so that each step computes them.
 
     As time passes, expressions with NOW change, and so do the distances of all members from a moving centre,
     even of members that do not report; those of nearest neighbours are tracked. A refresh evaluates all
     members anyway.
     """
-    reads_now = any(has_node(expr, NowExpr) for expr in spec.over_records)
+    reads_now = any(has_node(expr, NowExpr) for expr in aggregates.over_records)
     moves = isinstance(region, MovingCircleSpec)
-    strays = moves and any(has_node(expr, DistanceExpr) for expr in spec.over_records)
-    return replace(spec, each_step=spec.sync_us is None and (reads_now or strays))
+    return reads_now or (moves and any(has_node(expr, DistanceExpr) for expr in aggregates.over_records))
 
 
 def snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
@@ -396,8 +380,7 @@ def _check_places(spec: SnapshotSpec, select: Select, catalogue: CatalogueView) 
     if stream is None or stream.x:
         return
     over_records = () if spec.aggregates is None else spec.aggregates.over_records
-    listed, order = (one.value for one in spec.select), (one.value for one in spec.order)
-    values = (spec.condition, *listed, *order, *over_records)
+    values = (spec.condition, *spec.result.of_rows, *over_records)
     columns = [column.name for one in values for column in find_nodes(one, ColumnExpr)]
     of_places = any(has_node(one, node) for one in values for node in _OF_PLACES)
     if spec.region == EVERYWHERE and not of_places and stream.x not in columns:
@@ -429,34 +412,29 @@ def _snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
         stream_id=bound.stream_id,
         text=bound.text,
         kind=bound.kind,
-        region=bound.region,
-        condition=bound.condition,
+        members=bound.members,
         join=bound.join,
         areas=bound.areas,
         lookup=_lookup(bound.condition, query.scope.stream.key),
-        limit=select.limit,
     )
     if is_aggregated(select):
         _check_ranking(select, query)
-    if not is_aggregated(select):
-        snapshot_error(select, None)
+    else:
+        snapshot_error(select, bound, None)
     if _counts_only(select) and not select.options:
         [item] = select.items
         return replace(spec, aggregate="count", output=item.alias or "count")
+    timing = Timing(window_us=timing_of(select).window_us)
     if is_aggregated(select):
-        aggregates = aggregated(select, query.scope, bound.region.is_nearest)
+        aggregates = aggregated(select, query.scope)
         areas = _areas(bound, *aggregates.over_records)
-        aggregates = replace(aggregates, sync_us=None, error=snapshot_error(select, aggregates))
-        return replace(spec, aggregates=aggregates, areas=areas, limit=None)
+        aggregates = replace(aggregates, error=snapshot_error(select, bound, aggregates))
+        return replace(spec, result=Result(aggregates=aggregates), timing=timing, areas=areas)
     outputs = select_list(select.items, query.scope)
     order = _ordering(select, query.scope, outputs)
     values = [*(typed.expr for typed in outputs.values()), *(one.value for one in order)]
-    areas = _areas(bound, *values)
-    window_us = refreshes(select)[1]
-    if query.ranking is not None:
-        order, limit = _ranked(query.ranking, select, order)
-        spec = replace(spec, limit=limit)
-    return replace(spec, select=_listed(outputs), order=order, areas=areas, window_us=window_us)
+    result = _rows(select, query, outputs, order)
+    return replace(spec, result=result, timing=timing, areas=_areas(bound, *values))
 
 
 def _check_ranking(select: Select, query: _Query) -> None:
@@ -501,7 +479,7 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
     if source.stream.extent is not None:
         if isinstance(place, NearestSpec) and select.nearest is not None:
             distance = nearest_distance(place, source.stream, select.nearest.span)
-            ranking = TopNSpec((OrderColumn(distance, False),), place.k)
+            ranking = _Ranking((OrderColumn(distance, False),), place.k)
             place = EVERYWHERE
         elif inside is not None:
             conditions.insert(0, extent_test(inside, place, source.stream, catalogue))
@@ -522,8 +500,7 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
         stream_id=source.stream.id,
         text=to_sql(select),
         kind=kind_of_region(place).name,
-        region=place,
-        condition=bound,
+        members=Members(region=place, condition=bound),
         join=join,
         areas=_areas_of_members(place, bound),
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from stqsh.lang.ast.expressions import Literal, Quantity
 from stqsh.lang.ast.statements import RegisterQueries, RegisterQuery, Select
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.errors import BindError, NotSupportedError, near
 from stqsh.spec.aggregate import AggregateSpec
-from stqsh.spec.query import BUILT_IN, QueryOptions
+from stqsh.spec.query import BUILT_IN, QuerySpec, with_members, with_result, with_timing
 
 OPTIONS = ("changes", "dwell", "error", "kind", "min_accuracy")
 
@@ -15,15 +17,12 @@ OPTIONS = ("changes", "dwell", "error", "kind", "min_accuracy")
 AS_A_QUERY = "options of a continuous query come before AS: REGISTER QUERY name WITH (…) AS SELECT …"
 
 
-def query_options(
-    query: RegisterQuery | RegisterQueries, kind: str, aggregates: AggregateSpec | None = None
-) -> tuple[str, QueryOptions]:
-    """Return the query's kind (`kind` unless an option names another), and the given options.
+def with_options(query: RegisterQuery | RegisterQueries, spec: QuerySpec) -> QuerySpec:
+    """Return a query with its FOR, its SINCE NOW and the options of its WITH clause.
 
     Args:
         query: The statement.
-        kind: The kind of the query according to its SELECT.
-        aggregates: Its aggregates.
+        spec: The query that its SELECT means.
 
     Raises:
         BindError: an option does not exist, or its value is invalid.
@@ -36,17 +35,20 @@ def query_options(
             raise BindError(
                 f"a query has no option {name!r}", place, expected=OPTIONS, near=near(name, OPTIONS)
             )
-    wanted_kind, switch, dwell = given.get("kind"), given.get("changes"), given.get("dwell")
-    share, error = given.get("min_accuracy"), given.get("error")
-    if wanted_kind is not None:
-        kind = _kind(wanted_kind, kind)
-    changes = switch is not None and _switch(switch, "changes")
-    return kind, QueryOptions(
+    if (kind := given.get("kind")) is not None:
+        spec = replace(spec, kind=_kind(kind, spec.kind))
+    if (error := given.get("error")) is not None:
+        spec = with_result(spec, aggregates=_with_error(error, spec))
+    if (share := given.get("min_accuracy")) is not None:
+        spec = with_members(spec, min_accuracy=_share(share))
+    if query.since_now:
+        spec = with_members(spec, since_now=True)
+    switch, dwell = given.get("changes"), given.get("dwell")
+    return with_timing(
+        spec,
         dwell_us=None if dwell is None else _dwell(dwell),
-        min_accuracy=None if share is None else _share(share),
-        since_now=query.since_now,
-        changes=changes,
-        error=None if error is None else _error(error, aggregates),
+        changes=switch is not None and _switch(switch, "changes"),
+        for_us=None if query.duration is None else duration_us(query.duration, "FOR"),
     )
 
 
@@ -71,8 +73,13 @@ def _dwell(value: Literal | Quantity) -> int:
     return duration_us(value, "dwell")
 
 
-def snapshot_error(select: Select, aggregates: AggregateSpec | None) -> float:
+def snapshot_error(select: Select, spec: QuerySpec, aggregates: AggregateSpec | None) -> float:
     """Return the error that `WITH (error => …)` of a snapshot allows, 0 without it.
+
+    Args:
+        select: The statement.
+        spec: Its members.
+        aggregates: Its aggregates.
 
     Raises:
         BindError: there is another option, the value is invalid, or there is no TOPK.
@@ -89,20 +96,20 @@ def snapshot_error(select: Select, aggregates: AggregateSpec | None) -> float:
                 near=near(name, ("error",)),
                 hint=AS_A_QUERY if name in OPTIONS else None,
             )
-        error = _share_of_records(value, aggregates)
-        if aggregates is not None and aggregates.over == "nearest":
+        error = _error(value, aggregates)
+        if spec.region.is_nearest:
             raise NotSupportedError("approximate TOPK over NEAREST", value.span)
     return error
 
 
-def _error(value: Literal | Quantity, aggregates: AggregateSpec | None) -> float:
-    error = _share_of_records(value, aggregates)
-    if aggregates is None or aggregates.sync_us is None or aggregates.over == "nearest":
+def _with_error(value: Literal | Quantity, spec: QuerySpec) -> AggregateSpec:
+    error = _error(value, spec.aggregates)
+    if spec.aggregates is None or spec.timing.sync_us is None or spec.region.is_nearest:
         raise NotSupportedError("approximate TOPK without SYNC or WINDOW, or over NEAREST", value.span)
-    return error
+    return replace(spec.aggregates, error=error)
 
 
-def _share_of_records(value: Literal | Quantity, aggregates: AggregateSpec | None) -> float:
+def _error(value: Literal | Quantity, aggregates: AggregateSpec | None) -> float:
     number = value.value if isinstance(value, Literal) and value.kind in ("INTEGER", "DECIMAL") else None
     if number is None or not 0 < float(number) < 1:
         raise BindError("error must be a number between 0 and 1, such as 0.01", value.span)

@@ -41,7 +41,7 @@ from stqsh.spec.expression import (
     find_nodes,
     rewrite,
 )
-from stqsh.spec.query import QuerySpec
+from stqsh.spec.query import QuerySpec, with_members
 from stqsh.spec.region import (
     CircleSpec,
     MovingCircleSpec,
@@ -117,13 +117,13 @@ def go_on(spec: QuerySpec, stream: StreamSpec, catalogue: RegionView) -> QuerySp
         return None if parts is None else is_inside(parts.regions)
 
     if spec.condition is not None:
-        spec = replace(spec, condition=rewrite(spec.condition, in_parts))
+        spec = with_members(spec, condition=rewrite(spec.condition, in_parts))
     parts = over_meridian(spec.region, stream, catalogue)
     if parts is None:
         return spec
     box = RectangleSpec(-ANTIMERIDIAN, parts.south, ANTIMERIDIAN, parts.north)
     conditions = [] if spec.condition is None else [spec.condition]
-    return replace(spec, region=box, condition=conjunction([*conditions, is_inside(parts.regions)]))
+    return with_members(spec, region=box, condition=conjunction([*conditions, is_inside(parts.regions)]))
 
 
 def members_beyond(spec: QuerySpec, catalogue: CatalogueView) -> dict[Hole, frozenset[str]]:

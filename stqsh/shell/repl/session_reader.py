@@ -113,4 +113,4 @@ def _catalogue(session: Session) -> SessionSummary:
 def _selected(name: str, spec: QuerySpec) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """Return a query's name, the names of its select list, and its stream and table."""
     over = (spec.stream, *(join.table for join in spec.joins))
-    return name, tuple(column.name for column in spec.select), over
+    return name, tuple(column.name for column in spec.result.select), over

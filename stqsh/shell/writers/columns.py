@@ -195,13 +195,13 @@ def _group_keys(updates: Updates) -> ListColumn:
 def selected_columns(updates: Updates, query: QueryRow) -> list[OutputColumn]:
     """Return the select list of a query, for all rows of the updates."""
     in_metres = lengths_in(query.spec, planar=updates.stream.spec.planar)
-    found = enumerate(zip(selected_names(query), project(updates, query.spec.select), strict=True))
+    found = enumerate(zip(selected_names(query), project(updates, query.spec.result.select), strict=True))
     return [OutputColumn(name, values, place in in_metres) for place, (name, values) in found]
 
 
 def selected_names(query: QueryRow) -> tuple[str, ...]:
     """Return the names in a query's select list."""
-    return tuple(column.name for column in query.spec.select)
+    return tuple(column.name for column in query.spec.result.select)
 
 
 def answer_columns(answer: Answer) -> list[OutputColumn]:
@@ -231,7 +231,7 @@ def group_updates(updates: Updates) -> list[UpdateGroup]:
     """Group updates by the select lists of their queries."""
     queries: dict[tuple[SelectColumn, ...], list[QueryRow]] = {}
     for query in occurring(updates):
-        queries.setdefault(query.spec.select, []).append(query)
+        queries.setdefault(query.spec.result.select, []).append(query)
     if len(queries) == 1:
         [[query, *_]] = queries.values()
         return [UpdateGroup(np.arange(updates.table.num_rows), updates, query)]

@@ -187,7 +187,7 @@ class UpdateLines:
 def _selects_key(updates: Updates, query: QueryRow) -> bool:
     """Return whether a query's select list has the key under its own name."""
     key = updates.stream.spec.key
-    return SelectColumn(key, ColumnExpr(key)) in query.spec.select
+    return SelectColumn(key, ColumnExpr(key)) in query.spec.result.select
 
 
 def _footer(answer: Answer) -> str:

@@ -99,7 +99,8 @@ class RecordSchema:
     @staticmethod
     def of_table(spec: TableSpec) -> RecordSchema:
         """Return the schema of a table. Raises `SourceError` for invalid time options."""
-        return RecordSchema(spec.columns, spec.key, times=TimeFormat.of(spec.source.options))
+        times = TimeFormat.of(spec.source.options)
+        return RecordSchema(spec.columns, spec.key, times=times, derived=spec.derived)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from stqsh.spec.command import PauseCommand, RegisterCommand
 from stqsh.spec.log import LogKind, QueryAltered, QueryBlock, QueryDropped, QueryPaused, QueryResumed
 from stqsh.spec.query import QuerySpec, SlotQuery, slot_query
-from stqsh.spec.query_rows import QueryRows
+from stqsh.spec.query_rows import REGION_PATH, QueryRows
 from stqsh.spec.region import CircleSpec, NearestSpec, RectangleSpec, Region
 from stqsh.storage.control_log import ControlDb, last_seq
 from stqsh.storage.layouts import PASSING, SEPARATE
@@ -52,19 +52,22 @@ class LivingQueries(NamedTuple):
     paused: list[PauseCommand]
 
 
+class _RegisteredMembers(msgspec.Struct, gc=False):
+    region: Region
+    condition: msgspec.Raw = _ABSENT
+    since_now: msgspec.Raw = _ABSENT
+    min_accuracy: msgspec.Raw = _ABSENT
+
+
 class _Registered(msgspec.Struct, gc=False):
     """A row that registers a query: its stream, and the fields that slots need, see `SlotQuery`."""
 
     stream_id: int
     id: int
-    region: Region
     kind: msgspec.Raw
-    condition: msgspec.Raw = _ABSENT
-    select: msgspec.Raw = _ABSENT
-    for_us: msgspec.Raw = _ABSENT
-    options: msgspec.Raw = _ABSENT
-    aggregates: msgspec.Raw = _ABSENT
-    first: msgspec.Raw = _ABSENT
+    members: _RegisteredMembers
+    result: msgspec.Raw = _ABSENT
+    timing: msgspec.Raw = _ABSENT
 
     @property
     def pattern(self) -> tuple[object, ...] | None:
@@ -72,7 +75,8 @@ class _Registered(msgspec.Struct, gc=False):
 
         JSON contains no zero byte, so that byte can separate the parts.
         """
-        match self.region:
+        members = self.members
+        match members.region:
             case RectangleSpec():
                 shape: object = RectangleSpec
             case CircleSpec(area=area):
@@ -81,8 +85,8 @@ class _Registered(msgspec.Struct, gc=False):
                 shape = (NearestSpec, k)
             case _:
                 return None
-        parts = self.kind, self.condition, self.select, self.for_us, self.options, self.aggregates, self.first
-        return shape, b"\0".join(parts)
+        own = members.condition, members.since_now, members.min_accuracy
+        return shape, b"\0".join((self.kind, *own, self.result, self.timing))
 
 
 _REGISTERED = msgspec.json.Decoder(list[_Registered])
@@ -218,7 +222,7 @@ def _columns(
 ) -> Iterator[QueryRows]:
     """Yield queries of one pattern as columns, separated by step if their answers depend on it."""
     example = _query(control, alike[0].id)
-    if example.for_us is None and not example.options.since_now:
+    if example.timing.for_us is None and not example.members.since_now:
         yield _together(example, alike, step_of(example.id) or 0)
         return
     by_step: dict[int, list[_Registered]] = {}
@@ -230,10 +234,10 @@ def _columns(
 
 def _together(pattern: SlotQuery, alike: Sequence[_Registered], step: int) -> QueryRows:
     names = _MEASURES[type(pattern.region)]
-    regions = [one.region for one in alike]
+    regions = [one.members.region for one in alike]
     values = [pa.array(list(map(attrgetter(name), regions)), pa.float64()) for name in names]
     ids = np.array([one.id for one in alike])
-    return QueryRows(pattern, ids, tuple(("region", name) for name in names), tuple(values), step)
+    return QueryRows(pattern, ids, tuple((*REGION_PATH, name) for name in names), tuple(values), step)
 
 
 def _kept(
@@ -250,6 +254,7 @@ def _kept(
 
 def _is_over(query: SlotQuery, begun: int | None, tick_us: int | None, step: int) -> bool:
     """Return whether FOR ends a query, registered in the step `begun`, before a step."""
-    if query.for_us is None or tick_us is None:
+    for_us = query.timing.for_us
+    if for_us is None or tick_us is None:
         return False
-    return (begun or 0) - (-query.for_us // tick_us) < step
+    return (begun or 0) - (-for_us // tick_us) < step

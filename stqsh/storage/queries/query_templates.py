@@ -1,7 +1,7 @@
 """Queries registered together: their common part is stored once, and their differences as columns.
 
-The common spec has holes, each with a path such as `("region", "x1")`. The content of a hole is computed from
-a column of the rows, for all queries at once.
+The common spec has holes, each with a path such as `("members", "region", "x1")`. The content of a hole is
+computed from a column of the rows, for all queries at once.
 """
 
 from __future__ import annotations

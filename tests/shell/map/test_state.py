@@ -24,6 +24,7 @@ from stqsh.shell.map.terminal.camera import Camera
 from stqsh.shell.map.terminal.drawing import MapOptionsShown
 from stqsh.shell.map.terminal.frame import MapPicture
 from stqsh.shell.map.terminal.palette import Palette
+from stqsh.spec.query import with_members
 from stqsh.spec.region import NearestSpec
 from stqsh.storage.rows import Progress, StreamRow
 
@@ -60,7 +61,7 @@ def scene() -> Scene:
     places = ObjectColumns(7, 6_000_000, keys, x, y, np.array([0, 1, -1], np.int32), 3_000, records)
     one = query(4, "q")
     region = NearestSpec(k=2, focal="two")
-    one = replace(one, spec=msgspec.structs.replace(one.spec, region=region, text="SELECT …"))
+    one = replace(one, spec=with_members(msgspec.structs.replace(one.spec, text="SELECT …"), region=region))
     outline = RegionOutline("q", (), (12.0, 52.0), "two")
     drawn = DrawnQuery(one, outline, np.array([0, 1]), 2, 2)
     area = RegionOutline("corner", (np.array([[0, 0], [1, 0], [1, 1], [0, 0]], np.float64),))

@@ -230,7 +230,7 @@ class Oracle:
             return False
         if self.arrived.get(name, n) < query.get("first_step", 0):
             return False
-        world = replace(self.world, focal=lambda key: self.place(key, n))
+        world = replace(self.world, focal=lambda key: self.centre({"focal": key}, n))
         truth = value(query["condition"] or ["lit", True], self.stored[name], self.clock.at(n), world)
         return truth is True
 

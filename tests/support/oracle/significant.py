@@ -17,6 +17,7 @@ import pyarrow as pa
 from stqsh.core.kernels.index.hashing import hash_keys
 from support.cases import Case, Command, Row, Spec, by_step
 from support.oracle.caches import FULL, Caches, Memory, Past, least
+from support.oracle.expressions import parts_of
 from support.oracle.fold import Live, Oracle, Update, in_log_order, world_of
 from support.oracle.geometry import Place, distance
 from support.oracle.groups import GroupOracle, LiveGroups, group_order
@@ -41,7 +42,7 @@ class Significant(Oracle):
     judged: dict[int, Past] = field(default_factory=dict)
     home: Callable[[Any], int] = lambda name: 0
     seen: dict[int, set[Any]] | None = None
-    followed: dict[int, Any] = field(default_factory=dict)
+    followed: dict[int, set[Any]] = field(default_factory=dict)
     fresh: set[Any] = field(default_factory=set)
     lost: dict[Any, str] = field(default_factory=dict)
 
@@ -233,11 +234,11 @@ class Significant(Oracle):
     def _follow(self, commands: list[Command]) -> None:
         """Begin to follow the focal objects of new queries, from what is kept of them."""
         for command in commands:
-            if command["op"] == "register" and "focal" in command["query"]["region"]:
-                self.followed[command["query"]["id"]] = command["query"]["region"]["focal"]
+            if command["op"] == "register":
+                self.followed[command["query"]["id"]] = _focals(command["query"])
             elif command["op"] == "drop":
                 self.followed.pop(command["id"], None)
-        names = set(self.followed.values())
+        names = {name for focals in self.followed.values() for name in focals}
         known = {name: self.stored[name] for name in names & set(self.stored)} | self.focals
         self.focals = {name: row for name, row in known.items() if name in names}
 
@@ -247,8 +248,15 @@ class Significant(Oracle):
         if self.stored[name] is row:
             self.fresh.add(name)
         known = self.focals.get(name)
-        if name in self.followed.values() and (known is None or row[time] >= known[time]):
+        is_focal = any(name in focals for focals in self.followed.values())
+        if is_focal and (known is None or row[time] >= known[time]):
             self.focals[name] = row
+
+
+def _focals(query: Spec) -> set[Any]:
+    """The objects around which a query's region and those of its condition lie."""
+    regions = [query["region"], *(region for _, region in parts_of(query["condition"], "inside"))]
+    return {region["focal"] for region in regions if "focal" in region}
 
 
 class SignificantGroups(Significant, GroupOracle):
@@ -352,8 +360,8 @@ class Warmth:
         active = oracle.active(n)
         self.since = {id_: self.since.get(id_, n) for id_ in active}
         for id_, live in active.items():
-            region = live.spec["region"]
-            if ("focal" in region and oracle.centre(region, n) is None) or oracle.memory != FULL:
+            centres = [oracle.centre({"focal": name}, n) for name in _focals(live.spec)]
+            if None in centres or oracle.memory != FULL:
                 self.since[id_] = n + 1
         oldest = oracle.clock.step_of(oracle.clock.at(n) - oracle.spec["report_every_us"])
         return {id_ for id_, since in self.since.items() if since <= oldest}

@@ -62,7 +62,7 @@ def conditions(draw: st.DrawFn, scope: Scope, join: Join | None = None, depth: i
 
 def moves_in_conditions(scope: Scope) -> bool:
     """Whether regions of conditions may move."""
-    return "around" in scope.features and scope.moving and scope.spec.get("retain") != "significant"
+    return "around" in scope.features and scope.moving
 
 
 @st.composite

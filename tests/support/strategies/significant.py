@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from support.cases import Case, Clock, Command, Row, Spec
 from support.oracle.expressions import parts_of
-from support.strategies.conditions import conditions
+from support.strategies.conditions import conditions, moves_in_conditions
 from support.strategies.queries import Schedule, schedules
-from support.strategies.regions import DEGREE_M, areas, keys, tables
+from support.strategies.regions import DEGREE_M, areas, keys, moving_regions, tables
 from support.strategies.streams import GRID, Scope, column_values, rows, specs, used_keys
 from support.strategies.top_n import limited_query
 
 MICROS = 1_000_000
-MOVING = frozenset({"circles", "polygons", "inside", "dwell", "joins", "expressions", "nearest"})
+MOVING = frozenset({"circles", "polygons", "inside", "around", "dwell", "joins", "expressions", "nearest"})
 """All that queries over moving objects may hold."""
 
 EVERYTHING: Command = {"op": "memory", "factor": 1.0, "k": 1, "cache": 1.0, "area": 1.0}
@@ -178,7 +178,7 @@ def wild_cases(
 def honest_cases(
     draw: st.DrawFn, features: frozenset[str], *, silent: bool = True, sheds: bool = False
 ) -> Case:
-    """Objects that keep to MAX SPEED, and queries over them without conditions that turn.
+    """Objects that keep to MAX SPEED, and queries over them with conditions of places alone.
 
     silent: some fall silent or leave by an empty location; else all report in time, from the first step on.
     sheds: for a time memory is told to shed.
@@ -193,7 +193,7 @@ def honest_cases(
     records.sort(key=lambda item: item[0])
     scope = Scope(spec, clock, used, features, {}, {})
     commands = draw(commands_of(scope, list(range(1, steps + 1)), sheds=False, accurate=False))
-    plain = [(step, _plain(c)) for step, c in commands if c["op"] != "memory"]
+    plain = [(step, draw(_plain(scope, c))) for step, c in commands if c["op"] != "memory"]
     if sheds:
         first, last = sorted(draw(st.tuples(*[st.integers(1, steps // 2)] * 2)))
         plain += [(first, draw(memories(sheds=True))), (last, dict(EVERYTHING))]
@@ -201,11 +201,17 @@ def honest_cases(
     return Case(spec, clock, steps, records, plain)
 
 
-def _plain(command: Command) -> Command:
-    """A registration without a condition: of places alone."""
+@st.composite
+def _plain(draw: st.DrawFn, scope: Scope, command: Command) -> Command:
+    """A registration of places alone: with no condition, or one of regions that move."""
     if command["op"] != "register":
         return command
-    return {"op": "register", "query": command["query"] | {"condition": None, "areas": []}}
+    query, condition = command["query"], None
+    if query["kind"] == "range" and moves_in_conditions(scope) and draw(st.booleans()):
+        inside = moving_regions(scope).map(lambda region: ["inside", region])
+        either = st.lists(inside, min_size=2, max_size=2).map(lambda parts: ["or", parts])
+        condition = draw(st.one_of(either, inside.map(lambda part: ["not", part])))
+    return {"op": "register", "query": query | {"condition": condition, "areas": []}}
 
 
 @st.composite

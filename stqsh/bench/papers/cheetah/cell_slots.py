@@ -27,7 +27,7 @@ from stqsh.routing.strategies import grid_table
 from stqsh.routing.table import RoutingTable
 from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, pack_json, unpack
 from stqsh.spec.clock import BatchClock
-from stqsh.spec.query import AskSpec, SnapshotSpec
+from stqsh.spec.query import AskSpec, Members, SnapshotSpec
 from stqsh.spec.region import RectangleSpec
 
 _SLOTS, _OBJECTS, _ASKED, _TURNS = 8, 200_000, 8, 3
@@ -125,7 +125,7 @@ def _taken(states: list[SlotState], table: RoutingTable, boxes: Floats) -> _Take
 def _count(batches: list[SlotBatch], table: RoutingTable, box: Floats) -> _Taken:
     """Ask each slot that a box touches, by a chunk of its own, and add up what they say."""
     region = RectangleSpec(*box.tolist())
-    spec = SnapshotSpec(stream_id=EVENTS.id, kind="range", region=region, aggregate="count")
+    spec = SnapshotSpec(stream_id=EVENTS.id, kind="range", members=Members(region=region), aggregate="count")
     question = pack_json([AskSpec(ask=1, spec=spec)])
     touched = np.flatnonzero(table.slots_touching(box[None])[0]).tolist()
     spent = np.zeros((_TURNS, len(touched) + 1), np.int64)

@@ -24,7 +24,7 @@ from stqsh.core.snapshots.select import part
 from stqsh.core.state.slot_state import SlotState
 from stqsh.routing.strategies import STRATEGIES
 from stqsh.routing.table import RoutingTable
-from stqsh.spec.query import SnapshotSpec
+from stqsh.spec.query import Members, SnapshotSpec
 from stqsh.spec.region import RectangleSpec
 
 _FEW, _MANY = 8, 64
@@ -153,7 +153,7 @@ def _counted(
 def _count(states: list[SlotState], table: RoutingTable | None, box: Floats, *, by_counts: bool) -> _Counted:
     """Count the objects in a box on slots, or on those that it touches, perhaps by their counts."""
     region = RectangleSpec(*box.tolist())
-    spec = SnapshotSpec(stream_id=EVENTS.id, kind="range", region=region, aggregate="count")
+    spec = SnapshotSpec(stream_id=EVENTS.id, kind="range", members=Members(region=region), aggregate="count")
     begun = thread_time_ns()
     chosen = np.ones(len(states), np.bool_) if table is None else table.slots_touching(box[None])[0]
     if by_counts:

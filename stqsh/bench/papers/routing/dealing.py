@@ -26,7 +26,7 @@ from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, Phase, pack, pack_jso
 from stqsh.spec.clock import DealOrder
 from stqsh.spec.command import RegisterCommand
 from stqsh.spec.log import StreamRouted
-from stqsh.spec.query import SlotQuery
+from stqsh.spec.query import Members, SlotQuery
 from stqsh.spec.region import RectangleSpec
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.blobs import home_blobs
@@ -102,7 +102,7 @@ def _evaluated(steps: list[pa.RecordBatch], *, is_copied: bool) -> float:
     rng = np.random.default_rng(4)
     boxes = squares_around(towns(rng, _QUERIES), _SIDE).tolist()
     commands = [
-        RegisterCommand(query=SlotQuery(id=number, kind="range", region=RectangleSpec(*box)))
+        RegisterCommand(query=SlotQuery(id=number, kind="range", members=Members(region=RectangleSpec(*box))))
         for number, box in enumerate(boxes, 1)
     ]
     state, spent = SlotState.fresh(0), []

@@ -18,8 +18,8 @@ from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.routing.cells import Cells
 from stqsh.routing.load import Load
 from stqsh.spec.expression import ColumnExpr, ContainsExpr
-from stqsh.spec.query import SlotQuery
-from stqsh.spec.query_rows import Path, QueryRows
+from stqsh.spec.query import Members, SlotQuery, with_members
+from stqsh.spec.query_rows import REGION_PATH, Path, QueryRows
 from stqsh.spec.region import NearestSpec, RectangleSpec
 from stqsh.spec.stream import ColumnSpec
 
@@ -81,7 +81,7 @@ def records(step: int, places: Floats, texts: pa.Array[Any] | None = None) -> Re
     return Records(step, places, hashes, batch)
 
 
-RANGE_QUERY = SlotQuery(kind="range", region=RectangleSpec(*UNIT))
+RANGE_QUERY = SlotQuery(kind="range", members=Members(region=RectangleSpec(*UNIT)))
 
 
 def range_queries(boxes: Floats, phrases: Sequence[str] | None = None) -> QueryRows:
@@ -98,13 +98,13 @@ def queries_like(pattern: SlotQuery, boxes: Floats, phrases: Sequence[str] | Non
         regions = {"x": boxes[:, [0, 2]].mean(axis=1), "y": boxes[:, [1, 3]].mean(axis=1)}
     else:
         regions = {name: boxes[:, at].copy() for at, name in enumerate(("x1", "y1", "x2", "y2"))}
-    paths: list[Path] = [("region", name) for name in regions]
+    paths: list[Path] = [(*REGION_PATH, name) for name in regions]
     values: list[Any] = [pa.array(numbers) for numbers in regions.values()]
     condition = None if phrases is None else ContainsExpr(ColumnExpr("body"), phrases[0], "all")
     if phrases is not None:
-        paths.append(("condition", 2))
+        paths.append(("members", "condition", 2))
         values.append(pa.array(phrases))
-    pattern = msgspec.structs.replace(pattern, id=1, condition=condition)
+    pattern = with_members(msgspec.structs.replace(pattern, id=1), condition=condition)
     return QueryRows(pattern, np.arange(1, len(boxes) + 1), tuple(paths), tuple(values))
 
 

@@ -18,7 +18,7 @@ from stqsh.bench.papers.sole.overhead import cache_growth, expected_accuracy, ex
 from stqsh.bench.papers.sole.slot_driver import DrivenSlot, memory, registered
 from stqsh.bench.papers.sole.town import MILE, SIDE, TownWorld
 from stqsh.core.retention.stream_stats import tallies
-from stqsh.spec.query import SlotQuery
+from stqsh.spec.query import Members, SlotQuery
 from stqsh.spec.region import MovingRectangleSpec
 
 FACTORS = (0.0, 0.25, 0.5, 1.0)
@@ -91,7 +91,9 @@ def focal_queries(world: TownWorld, count: int, side: float) -> list[SlotQuery]:
     chosen = np.random.default_rng(3).choice(inner, count, replace=False).tolist()
     names = records.column("oid")
     return [
-        SlotQuery(id=1, kind="range", region=MovingRectangleSpec(names[row].as_py(), side, side))
+        SlotQuery(
+            id=1, kind="range", members=Members(region=MovingRectangleSpec(names[row].as_py(), side, side))
+        )
         for row in chosen
     ]
 

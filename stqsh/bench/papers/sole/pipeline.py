@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from itertools import product
 
 import numpy as np
-from msgspec.structs import replace
 
 from stqsh.bench.figures import Row
 from stqsh.bench.papers.figure import Chart, FigureResult, Line
@@ -19,7 +18,7 @@ from stqsh.bench.papers.sole.figure_run import FigureRun
 from stqsh.bench.papers.sole.slot_driver import DrivenSlot, registered
 from stqsh.bench.papers.sole.town import SIDE, TownWorld, square
 from stqsh.spec.expression import ColumnExpr, CompareExpr, LiteralExpr
-from stqsh.spec.query import SlotQuery
+from stqsh.spec.query import Members, SlotQuery, with_members
 from stqsh.spec.region import MovingRectangleSpec
 
 _SHARES = (0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
@@ -105,14 +104,16 @@ def central(world: TownWorld, share: float, *, moving: bool) -> SlotQuery:
     keys, places = world.places
     side, middle = share**0.5 * SIDE, SIDE / 2
     if not moving:
-        return SlotQuery(id=1, kind="range", region=square((middle, middle), side))
+        return SlotQuery(id=1, kind="range", members=Members(region=square((middle, middle), side)))
     focal = int(np.argmin(np.abs(places - middle).max(axis=1)))
-    return SlotQuery(id=1, kind="range", region=MovingRectangleSpec(keys[focal].as_py(), side, side))
+    return SlotQuery(
+        id=1, kind="range", members=Members(region=MovingRectangleSpec(keys[focal].as_py(), side, side))
+    )
 
 
 def _of_trucks(query: SlotQuery) -> SlotQuery:
     condition = CompareExpr("=", ColumnExpr("kind"), LiteralExpr(_TRUCK, "STRING"))
-    return replace(query, condition=condition)
+    return with_members(query, condition=condition)
 
 
 def _charts(points: list[PlanPoint], first: str) -> list[Chart]:

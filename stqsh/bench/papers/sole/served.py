@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from msgspec.structs import replace
 
 import stqsh
 from stqsh.bench.figures import Row
@@ -25,7 +24,7 @@ from stqsh.bench.papers.figure import Chart, FigureResult, Goal, Line
 from stqsh.bench.papers.sole.figure_run import FigureRun
 from stqsh.bench.papers.sole.town import SIDE, TownQueries, TownWorld
 from stqsh.client.api import Session
-from stqsh.spec.query import QuerySpec, SlotQuery
+from stqsh.spec.query import QuerySpec, SlotQuery, with_members
 from stqsh.storage.rows import Progress
 
 _COUNTS = (5_000, 20_000, 50_000)
@@ -156,7 +155,7 @@ def _as_registered(session: Session, specs: Sequence[SlotQuery], moving: bool) -
     """Return queries as the session binds them."""
     region = "RECT(1, 1) AROUND 'nobody'" if moving else "(0, 0, 1, 1)"
     pattern = registration.bind(session, f"SELECT oid FROM town INSIDE {region}")
-    return [replace(pattern, region=spec.region) for spec in specs]
+    return [with_members(pattern, region=spec.region) for spec in specs]
 
 
 def _played(session: Session, wanted: int) -> list[Progress]:

@@ -23,7 +23,7 @@ from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.sources.generator.network import GeneratorState, NetworkGenerator
 from stqsh.sources.generator.vehicles import SPEEDS, together
 from stqsh.spec.chunk import pack, unpack
-from stqsh.spec.query import QueryOptions, SlotQuery
+from stqsh.spec.query import Members, SlotQuery
 from stqsh.spec.region import MovingRectangleSpec, RectangleSpec
 from stqsh.spec.stream import ColumnSpec, GeneratorSourceSpec, Options, Retention, StreamSpec
 
@@ -238,7 +238,7 @@ class TownQueries:
         sides = np.sqrt(rng.choice(self.sizes, self.count)) * SIDE
         moves = rng.random(self.count) < self.moving
         names: list[Any] = keys.take(pa.array(whose, pa.int64())).to_pylist()
-        options = QueryOptions(min_accuracy=self.least or None)
+        least = self.least or None
         regions = (
             MovingRectangleSpec(name, side, side) if moves else square(place, side)
             for moves, name, place, side in zip(
@@ -246,7 +246,7 @@ class TownQueries:
             )
         )
         return [
-            SlotQuery(id=number, kind="range", region=region, options=options)
+            SlotQuery(id=number, kind="range", members=Members(region=region, min_accuracy=least))
             for number, region in enumerate(regions, 1)
         ]
 

@@ -19,7 +19,7 @@ from stqsh.bench.papers.routing.world import RANGE_QUERY, SECOND
 from stqsh.bench.papers.sstd.textual_splits import AGRID, SLOTS, SPLIT, TEXTS, phrases_at, trial_of
 from stqsh.spec.aggregate import AggregateSpec, GroupOutput, Measure, measure_column
 from stqsh.spec.expression import ColumnExpr
-from stqsh.spec.query import SlotQuery
+from stqsh.spec.query import Members, Result, SlotQuery, Timing
 from stqsh.spec.region import NearestSpec
 
 _TEXTS, _K, _WORDS, _SIDES = "topics anywhere", 10, (1, 3), (0.01, 0.1)
@@ -70,7 +70,7 @@ def _trial(kind: str, side: float, scale: RoutingScale) -> Trial:
 def _nearest(trial: Trial, words: int) -> Trial:
     places = trial.boxes[:, :2] + _SIDES[0] / 2
     phrases = phrases_at(np.random.default_rng(12), TEXTS[_TEXTS], places, words)
-    pattern = SlotQuery(kind="nearest", region=NearestSpec(_K, 0.0, 0.0))
+    pattern = SlotQuery(kind="nearest", members=Members(region=NearestSpec(_K, 0.0, 0.0)))
     return replace(trial, phrases=phrases, pattern=pattern)
 
 
@@ -79,10 +79,10 @@ def terms_query(k: int) -> SlotQuery:
     aggregates = AggregateSpec(
         measures=(Measure("topk", ColumnExpr("body"), "STRING", k),),
         select=(GroupOutput("topk", measure_column(0), "TOPK"),),
-        sync_us=SECOND,
-        window_us=SECOND,
     )
-    return SlotQuery(kind="aggregate", region=RANGE_QUERY.region, aggregates=aggregates)
+    timing = Timing(sync_us=SECOND, window_us=SECOND)
+    result = Result(aggregates=aggregates)
+    return SlotQuery(kind="aggregate", members=RANGE_QUERY.members, result=result, timing=timing)
 
 
 def _terms(side: float, scale: RoutingScale) -> Trial:

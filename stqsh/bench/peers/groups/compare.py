@@ -13,7 +13,6 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from msgspec.structs import replace
 
 import stqsh
 from stqsh.bench.figures import Row
@@ -26,6 +25,7 @@ from stqsh.bench.peers.groups.case import MINUTE, GroupCase, GroupOutcome, Group
 from stqsh.client.api import Session
 from stqsh.client.read.projection import project
 from stqsh.client.read.subscription import UpdateReader
+from stqsh.spec.query import with_members
 from stqsh.spec.region import RectangleSpec
 
 SELECT = (
@@ -69,7 +69,7 @@ def _ours(case: GroupCase, folder: Path, say: Say) -> GroupOutcome:
         execute(session, CREATE.format(file=folder / "posts.parquet", keep=MINUTE))
         bound = registration.bind(session, SELECT)
         boxes = rectangles(case.queries, case.side).tolist()
-        registration.log(session, [replace(bound, region=RectangleSpec(*box)) for box in boxes])
+        registration.log(session, [with_members(bound, region=RectangleSpec(*box)) for box in boxes])
         say(f"stqsh: {case.minutes} minutes of {MINUTE * case.per_tick:,} posts")
         run(session, MINUTE)
         seconds = []
@@ -85,7 +85,7 @@ def _answer(session: Session, reader: UpdateReader) -> pd.DataFrame:
     names = session.connection.book.names
     parts = []
     for sent in reader.poll(session.progress().batch):
-        select = next(iter(sent.queries.values())).spec.select  # all of them have the same
+        select = next(iter(sent.queries.values())).spec.result.select  # all of them have the same
         columns: dict[str, Any] = {name: sent.table[name] for name in ("query", "op")}
         columns |= {one.name: found for one, found in zip(select, project(sent, select), strict=True)}
         parts.append(pa.table(columns).to_pandas())

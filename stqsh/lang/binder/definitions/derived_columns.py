@@ -1,4 +1,4 @@
-"""Bind the derived columns of CREATE STREAM: `hour BIGINT AS HOUR(ts)`."""
+"""Bind the derived columns of CREATE STREAM and CREATE TABLE: `hour BIGINT AS HOUR(ts)`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from stqsh.lang.ast.expressions import Expression
 from stqsh.lang.ast.source import Span
-from stqsh.lang.ast.statements import ColumnDefinition, CreateStream
+from stqsh.lang.ast.statements import ColumnDefinition, CreateStream, CreateTable
 from stqsh.lang.binder.conditions import bind
 from stqsh.lang.binder.operators import described
 from stqsh.lang.binder.scope import Scope
@@ -28,13 +28,13 @@ from stqsh.spec.stream import DerivedColumn, StreamSpec
 
 
 def derived_columns(
-    stream: CreateStream, spec: StreamSpec, catalogue: CatalogueView
+    statement: CreateStream | CreateTable, spec: StreamSpec, catalogue: CatalogueView
 ) -> tuple[DerivedColumn, ...]:
-    """Return the bound derived columns of a stream, each after the derived columns that it reads.
+    """Return the bound derived columns of a stream or table, each after the derived columns that it reads.
 
     Args:
-        stream: The statement.
-        spec: What it defines, without the derived columns.
+        statement: The statement.
+        spec: What it defines, without the derived columns; for a table, its rows as events without a place.
         catalogue: The catalogue, for functions.
 
     Raises:
@@ -48,12 +48,13 @@ def derived_columns(
         catalogue,
         no_moving_region="a moving region in a derived column",
     )
-    bound = {column.name: _bound(column, _value(column), scope) for column in stream.derived}
-    spans = {column.name: _value(column).span for column in stream.derived}
-    if stream.extent is not None:
-        corner = _corner(spec.x, spec.y, stream.extent.text)
+    bound = {column.name: _bound(column, _value(column), scope) for column in statement.derived}
+    spans = {column.name: _value(column).span for column in statement.derived}
+    extent = statement.extent if isinstance(statement, CreateStream) else None
+    if extent is not None:
+        corner = _corner(spec.x, spec.y, extent.text)
         bound = {column.name: column for column in corner} | bound
-        spans |= dict.fromkeys((spec.x, spec.y), stream.extent.span)
+        spans |= dict.fromkeys((spec.x, spec.y), extent.span)
     reads = {name: _reads(column.value, spec) & bound.keys() for name, column in bound.items()}
     order: list[str] = []
     for name in bound:
@@ -89,6 +90,8 @@ def _bound(column: ColumnDefinition, node: Expression, scope: Scope) -> DerivedC
             node.span,
             hint="compare with NOW in the WHERE of a query",
         )
+    if reads_location(typed.expr) and not scope.stream.x:
+        raise BindError(f"the rows of {scope.stream.name} have no location", node.span)
     if areas_of(typed.expr):
         raise BindError(
             f"{column.name} is computed when a record is read, where named regions are not known",

@@ -81,7 +81,7 @@ def _check_fields(action: AlertAction, query: QuerySpec) -> None:
     if action.template is None:
         return
     text, start = str(action.template.value), action.template.span.start + 1
-    columns = [column.name for column in query.select]
+    columns = [column.name for column in query.result.select]
     for part in message_parts(text):
         if part.kind == "text" or (part.kind == "field" and part.text in {*columns, *HEAD_FIELDS}):
             continue

@@ -19,6 +19,7 @@ from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.binder.names import check_free
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError
+from stqsh.lang.printer.values import column_name
 from stqsh.lang.types import KEY_TYPES, NUMBERS, a_type
 from stqsh.spec.stream import (
     DEFAULT_TICK_US,
@@ -186,8 +187,8 @@ def _notes(stream: CreateStream, columns: list[tuple[str, str]], roles: ColumnRo
         made = {column.name for column in stream.derived}
         made |= {roles.x, roles.y} if stream.extent is not None else set()
         made |= {roles.key} if roles.numbers_rows else set()
-        found = [column for column in columns if column[0] not in made]
-        notes.append("columns found: " + ", ".join(f"{name} {kind}" for name, kind in found))
+        found = [f"{column_name(name)} {kind}" for name, kind in columns if name not in made]
+        notes.append("columns found: " + ", ".join(found))
     guessed = [role for role in roles.guessed if not (role == "key" and roles.numbers_rows)]
     if guessed:
         texts = {

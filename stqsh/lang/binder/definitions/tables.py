@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from stqsh.lang.ast.statements import CreateTable
 from stqsh.lang.binder.definitions.column_roles import Columns, guess_roles, listed_columns
+from stqsh.lang.binder.definitions.derived_columns import derived_columns
 from stqsh.lang.binder.definitions.streams import source_spec
 from stqsh.lang.binder.names import check_free
 from stqsh.lang.binder.unsupported import SOURCE_RULES, check
 from stqsh.lang.catalogue import CatalogueView
-from stqsh.lang.errors import BindError, NotSupportedError, near
+from stqsh.lang.errors import BindError, near
+from stqsh.lang.printer.values import column_name
 from stqsh.lang.types import KEY_TYPES, a_type
-from stqsh.spec.stream import ColumnSpec, TableSpec
+from stqsh.spec.stream import ColumnSpec, StreamSpec, TableSpec
 
 
 def create_table(
@@ -18,19 +22,21 @@ def create_table(
 ) -> tuple[TableSpec, tuple[str, ...]]:
     """Return the spec, without its id, and notes for the user about guesses.
 
-    `inferred` are the columns found in the source, if the statement lists none. Raises `BindError` and
-    `NotSupportedError`.
+    `inferred` are the columns found in the source, if the statement lists none.
+
+    Raises:
+        BindError: a column, the key or an expression is invalid.
+        NotSupportedError: the source is no file.
     """
     check(SOURCE_RULES, table)
     check_free(table.name, catalogue)
-    derived = next((column for column in table.columns if column.value is not None), None)
-    if derived is not None:
-        raise NotSupportedError("derived columns of a table", derived.span)
     columns = listed_columns(table.name, table.columns, inferred)
     key = _key(table, columns)
     notes = []
-    if not table.columns:
-        notes.append("columns found: " + ", ".join(f"{name} {kind}" for name, kind in columns))
+    if not table.listed:
+        made = {column.name for column in table.derived}
+        found = [f"{column_name(name)} {kind}" for name, kind in columns if name not in made]
+        notes.append("columns found: " + ", ".join(found))
     if table.key is None:
         notes.append(f"guessed: KEY {key}")
     spec = TableSpec(
@@ -39,7 +45,10 @@ def create_table(
         key=key,
         source=source_spec(table.source),
     )
-    return spec, tuple(notes)
+    rows = StreamSpec(
+        name=spec.name, columns=spec.columns, kind="event", key=key, x="", y="", time="", source=spec.source
+    )
+    return replace(spec, derived=derived_columns(table, rows, catalogue)), tuple(notes)
 
 
 def _key(table: CreateTable, columns: list[tuple[str, str]]) -> str:
