@@ -21,6 +21,9 @@ from stqsh.routing.text_leaves import SoughtTerms, TextTerms
 from stqsh.routing.text_splits import TextSample
 from stqsh.sources.replay_store.spatial_extent import SAMPLE, bounds_of
 from stqsh.sources.replay_store.store import ReplayStore, open_store
+from stqsh.spec.expression import ColumnExpr
+from stqsh.spec.query import Members, OrderColumn, Result, SelectColumn, SnapshotSpec
+from stqsh.spec.region import EverywhereSpec
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import area_boxes
 from stqsh.storage.control_log import ControlDb, get_meta, keeps_heads_in_spark
@@ -42,8 +45,8 @@ _OUTSIDE = 0.5
 Texts: TypeAlias = "pa.Array[Any]"
 
 
-AskColumns: TypeAlias = "Callable[[list[str]], pa.Table]"
-"""Requests columns of the objects of a stream from its slots."""
+Ask: TypeAlias = "Callable[[SnapshotSpec], pa.Table]"
+"""Answers a snapshot of slots on other hosts; raises `NotPublishedError` if they do not answer now."""
 
 
 class RecentTexts(NamedTuple):
@@ -123,7 +126,7 @@ def recent_input(
     stream: StreamSpec,
     *,
     with_texts: bool = False,
-    ask: AskColumns | None = None,
+    ask: Ask | None = None,
 ) -> RecentInput:
     """Return a stream's recent records and the regions of its queries.
 
@@ -135,7 +138,7 @@ def recent_input(
         control: its control log.
         stream: the stream.
         with_texts: whether terms are wanted, too, which takes 2 µs for each record of a stream with texts.
-        ask: requests columns of a live stream from slots on other hosts.
+        ask: asks slots on other hosts for the objects of a live stream.
 
     Raises:
         SourceError: the stream's store is not readable.
@@ -179,14 +182,27 @@ def _stored_records(store: ReplayStore, stream: StreamSpec, taken: int, text: st
     return _Records(x, y, None if text is None else recent.column(text))
 
 
-def _asked_records(stream: StreamSpec, text: str | None, ask: AskColumns | None) -> _Records:
+def _asked_records(stream: StreamSpec, text: str | None, ask: Ask | None) -> _Records:
     """Return the objects in the slots of a cluster, or a large sample of them; for events, the last ones."""
     if ask is None:
         raise NotPublishedError("the slots are on other hosts")
-    table = ask([stream.x, stream.y, *([] if text is None else [text])])
+    table = ask(_question(stream, [stream.x, stream.y, *([] if text is None else [text])]))
     table = table.take(np.arange(0, table.num_rows, 1 + table.num_rows // RECENT)).combine_chunks()
     x, y = (table.column(name).to_numpy().astype(np.float64) for name in (stream.x, stream.y))
     return _Records(x, y, None if text is None else pa.concat_arrays(table.column(text).chunks))
+
+
+def _question(stream: StreamSpec, columns: list[str]) -> SnapshotSpec:
+    """Return the snapshot of columns of a stream's objects; for events, of the latest ones."""
+    latest = (OrderColumn(ColumnExpr(stream.time), is_descending=True),) if stream.is_event else ()
+    select = tuple(SelectColumn(column, ColumnExpr(column)) for column in columns)
+    return SnapshotSpec(
+        stream=stream.name,
+        stream_id=stream.id,
+        kind="range",
+        members=Members(region=EverywhereSpec()),
+        result=Result(select=select, order=latest, limit=RECENT if latest else None),
+    )
 
 
 def _present_records(

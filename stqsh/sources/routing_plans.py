@@ -107,7 +107,7 @@ def put_in_force(
         entry = StreamRouted(
             stream.id,
             stream.name,
-            version=len(routes) + 2,
+            version=routes[-1].entry.version + 1 if routes else 2,
             strategy=table.strategy,
             slots=table.slots,
             why=plan.adjuster or "REPARTITION",

@@ -156,6 +156,15 @@ def step_after_dealt(control: ControlDb, stream: int, route: int, takes: int | N
     return taken if taken is None or latest is None else max(taken, latest + 1)
 
 
+def forget_step_before(control: ControlDb, route: int) -> None:
+    """Delete the latest step of the records before a routing that is forgotten.
+
+    Joins an open transaction.
+    """
+    with control.transaction() as connection:
+        connection.execute("DELETE FROM meta WHERE key = ?", (_LATEST_BEFORE.format(route),))
+
+
 def step_taken(control: ControlDb, seq: int) -> int | None:
     """Return the step in which the command with this number took effect, None if it has not.
 

@@ -1,7 +1,8 @@
 """The routings of streams after their initial ones: rows of the control log with packed tables.
 
 The tables are also stored as blobs, named by the numbers of their rows, because workers do not read the
-control log. The logs of slots refer to tables by these numbers, so the blobs are never deleted.
+control log. The logs of slots refer to tables by these numbers. A routing is forgotten once neither a log, a
+repeated batch nor a kept record needs it, see `stqsh.engine.ingest.stream_preparer.RetiredRoutes`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from stqsh.spec.stream import StreamSpec
 from stqsh.storage.blobs import Blobs
 from stqsh.storage.control_log import ControlDb, append
 from stqsh.storage.layouts import SEPARATE
+from stqsh.storage.progress import forget_step_before
+from stqsh.storage.queries.forgotten import forget_rows
 from stqsh.storage.rows import LogRow
 
 INITIAL = 0
@@ -46,6 +49,35 @@ def stream_routes(control: ControlDb, stream_id: int) -> list[StreamRoute]:
     return [
         StreamRoute(seq, at_us, entry) for seq, at_us, entry in entries if isinstance(entry, StreamRouted)
     ]
+
+
+def all_routes(control: ControlDb) -> dict[int, list[int]]:
+    """Return the numbers of the routings of each stream, by id, oldest first; dropped streams included."""
+    found: dict[int, list[int]] = {}
+    for seq, stream in control.query(
+        f"SELECT seq, json_extract(spec, '$.id') FROM log WHERE {SEPARATE} AND kind = 'route' ORDER BY seq"
+    ):
+        found.setdefault(stream, []).append(seq)
+    return found
+
+
+def forget_routes(control: ControlDb, blobs: Blobs, routes: Sequence[int], up_to: int) -> None:
+    """Delete routings to which nothing refers any more.
+
+    A table is deleted before its row. If the process is killed between the two, the next engine publishes the
+    table again (`PublishedRoutes`), and the routing is forgotten later; no blob is left without a row.
+
+    Args:
+        control: the control log.
+        blobs: the session's blobs.
+        routes: the numbers of the routings.
+        up_to: the last row of the log that no batch takes again.
+    """
+    blobs.delete(map(_blob, routes))
+    with control.transaction():
+        for route in routes:
+            forget_rows(control, "seq = ? AND kind = 'route'", (route,), up_to)
+            forget_step_before(control, route)
 
 
 def read_table(control: ControlDb, seq: int) -> RoutingTable:

@@ -26,13 +26,16 @@ REGISTER QUERY counted AS SELECT COUNT(*), AVG(speed) FROM fleet GROUP BY kind;
 REGISTER QUERY fastest AS SELECT oid, speed FROM fleet ORDER BY speed DESC LIMIT 5;
 """
 RUNS, KILLED = 24, 4
-#: What is run before a step: how an endless stream and one of files are routed changes while executors die.
+#: What is run before a step: how streams are routed and what queries ask changes while executors die.
 CHANGES = {
     4: "REPARTITION fleet USING grid;",
+    6: "ALTER QUERY held INSIDE (0.05, 0, 0.15, 0.12) WHERE speed > 5;",
     8: "REPARTITION cars USING quadtree;",
     12: "REPARTITION fleet USING quadtree INTO 2 SLOTS;",
+    14: "ALTER QUERY close NEAREST 7 TO (0.12, 0.08);",
     16: "REBALANCE fleet;",
     20: "REPARTITION fleet USING object INTO 3 SLOTS;",
+    22: "ALTER QUERY held INSIDE CIRCLE(0.1, 0.1, 4 km);",
 }
 
 

@@ -17,8 +17,16 @@ from support.running import run_script
 ANSWER = b'{"row"'
 """How the answers of SELECT begin, without the numbers of their statements."""
 STEPS = 18
-PARTS = (5, 6)
-"""The steps before the first savepoint, and between the first and the second."""
+PARTS = (
+    "RUN 3 STEPS; REPARTITION fleet USING grid; RUN 2 STEPS;",
+    "RUN 2 STEPS; REPARTITION fleet USING quadtree; REPARTITION ships USING grid; RUN 4 STEPS;",
+    "RUN 9 STEPS;",
+)
+"""What is run before the first savepoint, between the first and the second, and after that."""
+GENERATED = """
+CREATE MOVING STREAM {name} FROM GENERATOR 'network' (objects => 60, bounds => '0, 0, 0.2, 0.2') TICK 1 s;
+REGISTER QUERY near_{name} AS SELECT oid, DISTANCE FROM {name} NEAREST 5 TO (0.05, 0.05);
+"""
 
 
 def stqsh(folder: Path, *words: str) -> bytes:
@@ -41,6 +49,7 @@ def write_profile(folder: Path, name: str, settings: dict[str, object]) -> str:
 def test_a_session_goes_from_one_machine_to_a_cluster_and_back(tmp_path: Path) -> None:
     script = mixed_script(tmp_path, seed=2, steps=STEPS)
     before, *_ = script.read_text(encoding="utf-8").split("\nRUN")
+    before += "".join(GENERATED.format(name=name) for name in ("fleet", "ships"))
     spark = {"master": "local-cluster[2,1,1024]", "executor.memory": "700m"}
     stored = {"session": {"storage": f"file://{tmp_path}/storage"}}
     one, cluster = write_profile(tmp_path, "one", {}), write_profile(tmp_path, "c", {"spark": spark} | stored)
@@ -60,15 +69,15 @@ def test_a_session_goes_from_one_machine_to_a_cluster_and_back(tmp_path: Path) -
 
     asked = "\nSELECT COUNT(*) AS n, SUM(x) AS x FROM taxis INSIDE RECT(0, 0, 7, 7);\n"
     asked += "SELECT COUNT(*) AS n, SUM(y) AS y FROM posts WHERE ts > '1960-01-01';\n"
-    first, second = (f"RUN {steps} STEPS;\n{asked}" for steps in PARTS)
+    first, second, third = (f"{part}\n{asked}" for part in PARTS)
     with local_session(tmp_path / "local", slots=2, published=True) as session:
-        whole = f"{archived_elsewhere(before)}\n{first}{second}RUN;\n{asked}"
+        whole = f"{archived_elsewhere(before)}\n{first}{second}{third}"
         expected = [without_number(line) for line in run_script(session, whole, script).splitlines()]
     found = up_to_answers(printed("a", one, f"{before}\n{first}{saves('a')}"))
     moved("a", "b", cluster)
     found += printed("b", cluster, f"{second}{saves('b')}")
     moved("b", "c", one)
-    found += printed("c", one, f"RUN;\n{asked}")
+    found += printed("c", one, third)
     assert found == expected
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from contextlib import closing
 from pathlib import Path
+from unittest import mock
 
 import pytest
-from support.running import Together
+from support.local import LocalEngine
+from support.repartition import run as run_all
+from support.running import Together, log_so_far
 from support.seeded import moving_script, posts_script, significant_script
-from support.stopped import opened, run, run_rest
+from support.stopped import opened, run
 
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.launch.slot_rebuild import adapt_slots
-from stqsh.engine.launch.slot_transfer import carry_from_heads
+from stqsh.engine.launch.slot_transfer import carry_dealers, carry_from_heads, dealers_of
 from stqsh.engine.spark.spark_internals import (
     initial_heads,
     last_commit,
@@ -23,12 +27,21 @@ from stqsh.engine.spark.spark_internals import (
     restart_checkpoint,
 )
 from stqsh.profile import Profile, load_profile
+from stqsh.spec.offset import Offset
 from stqsh.storage.blobs import checkpoint_blobs, home_blobs, open_blobs
 from stqsh.storage.control_log import ControlDb, get_meta, session_uuid, set_meta
 from stqsh.storage.home import SessionHome, named_home, open_home
 from stqsh.storage.savepoint import Savepoint, read_savepoint, restore_savepoint, savepoint_blobs
 
 STEPS, SLOTS = 24, 2
+_GENERATED = """
+CREATE MOVING STREAM {name} FROM GENERATOR 'network'
+  (objects => 30, bounds => '0, 0, 0.2, 0.2', seed => {seed}) TICK 1 s;
+REGISTER QUERY near_{name} AS SELECT oid, DISTANCE FROM {name} NEAREST 5 TO (0.05, 0.05);
+REGISTER QUERY some_{name} AS SELECT oid FROM {name} INSIDE (0, 0, 0.1, 0.1);
+"""
+_DEALT = _GENERATED.format(name="fleet", seed=1) + _GENERATED.format(name="ships", seed=2)
+"""Endless streams: once they are repartitioned, dealers deal their records."""
 
 
 def saved_in_the_middle(root: Path, seed: int) -> tuple[bytes, str, Savepoint]:
@@ -44,13 +57,39 @@ def saved_in_the_middle(root: Path, seed: int) -> tuple[bytes, str, Savepoint]:
         set_meta(control, "slots", str(SLOTS))
         set_meta(control, "state", EngineSettings(home.path).state)
     file, uri = Together(scripts, [1, 1, 1]).write(root), str(root / "saved")
-    text = file.read_text(encoding="utf-8").removesuffix("RUN;\n")
+    text = file.read_text(encoding="utf-8").removesuffix("RUN;\n") + _DEALT
     with opened(home) as session:
-        run(session, f"{text}RUN FOR {choice.randint(2, STEPS - 2)} s;", file)
-        list(session.execute(f"SAVE TO '{uri}';"))
-    expected = run_rest(home)
+        run(session, text + "RUN 1 STEPS;", file)
+        run_all(
+            session, f"RUN {choice.randint(2, STEPS - 4)} STEPS; REPARTITION fleet USING grid INTO 3 SLOTS;"
+        )
+        if seed % 2:
+            run_all(session, "RUN 2 STEPS; REPARTITION fleet USING agrid; REPARTITION ships USING quadtree;")
+        with mock.patch.object(LocalEngine, "advance", until_seeded):
+            next(iter(session.outcomes("RUN 3 STEPS;")))
+            for _ in range(3):
+                session.connection.progress()
+            list(session.execute(f"SAVE TO '{uri}';"))
+    expected = run_left(home)
     shutil.rmtree(home.arena.folder, ignore_errors=True)
     return expected, uri, read_savepoint(savepoint_blobs(uri), uri)
+
+
+def until_seeded(engine: LocalEngine) -> None:
+    """Take batches until a dealer has been given the objects of its stream, and has dealt no record."""
+    engine.preparer.prepare_new()
+    engine.reader.stage()
+    if engine.offset.dealers.keys() == set(engine.offset.dealing):
+        end = engine.reader.planner.latest(engine.offset, 0)
+        if end != engine.offset:
+            engine._batch(end)
+            engine.offset, engine.number = end, engine.number + 1
+
+
+def run_left(home: SessionHome) -> bytes:
+    """Run a stopped session on, whose endless streams have no end; return all updates from the start."""
+    with opened(home) as session:
+        return log_so_far(session, run(session, "RUN 12 STEPS;"))
 
 
 def restored(root: Path, name: str, uri: str, savepoint: Savepoint, profile: Profile) -> SessionHome:
@@ -84,8 +123,14 @@ def test_slots_go_on_after_they_were_on_a_cluster(seed: int, is_stored: bool, tm
 
     back = restored(tmp_path, "back", uri, savepoint, one)
     shutil.rmtree(back.state)
-    carry_from_heads(blobs, initial_heads(checkpoint), home_blobs(back.path), batch)
-    assert run_rest(back) == expected
+    heads = initial_heads(checkpoint)
+    carry_from_heads(blobs, heads, home_blobs(back.path), batch)
+    with closing(ControlDb(back.path)) as control:
+        offset = Offset.from_json(json.loads(read_offset(checkpoint, batch)))
+        assert len(offset.dealers) == len(offset.dealing) + 1 == 1 + seed % 2
+        dealers = dealers_of(control, offset, blobs, SLOTS)
+        carry_dealers(dealers, offset, heads, home_blobs(back.path), batch)
+    assert run_left(back) == expected
     shutil.rmtree(back.arena.folder, ignore_errors=True)
 
 
@@ -96,7 +141,7 @@ def test_a_session_keeps_its_slots_in_its_home_when_its_files_move_to_a_storage(
     with closing(ControlDb(home.path)) as control:
         set_meta(control, "storage", "")  # the engine of this test reads the home
     assert not [*home.state.glob("*/log.*")], "logs refer to files that are not in the new storage"
-    assert run_rest(home) == expected
+    assert run_left(home) == expected
     shutil.rmtree(home.arena.folder, ignore_errors=True)
 
 

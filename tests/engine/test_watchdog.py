@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from contextlib import ExitStack
@@ -18,7 +19,7 @@ from stqsh.client.api import Session, connect
 from stqsh.client.engine_process import ensure_engine
 from stqsh.client.run import RunHandle
 from stqsh.engine.config import EngineTuning
-from stqsh.engine.launch.watchdog import Watchdog
+from stqsh.engine.launch.watchdog import _DAEMON, LocalParts, Watchdog
 from stqsh.storage.engine_info import read_engine
 
 TUNING = EngineTuning(hung_batch_s=60, hung_batch_times=20, hung_idle_s=10, hung_busy_times=3)
@@ -27,8 +28,8 @@ TUNING = EngineTuning(hung_batch_s=60, hung_batch_times=20, hung_idle_s=10, hung
 class Parts:
     """Pretended processes: how much they have worked, and what was done to them."""
 
-    def __init__(self) -> None:
-        self.worked = 0.0
+    def __init__(self, *, elsewhere: bool = False) -> None:
+        self.worked, self.elsewhere = 0.0, elsewhere
         self.done: list[str] = []
 
     def worked_s(self) -> float:
@@ -38,6 +39,8 @@ class Parts:
         self.done.append("stacks")
 
     def end(self, strike: int) -> str:
+        if self.elsewhere:
+            return LocalParts(lambda: None).end(strike)
         self.done.append(f"end {strike}")
         return "ended"
 
@@ -45,8 +48,8 @@ class Parts:
 class Watched:
     """A watchdog with a clock of its own, at which it looks every second."""
 
-    def __init__(self) -> None:
-        self.now, self.parts = 0.0, Parts()
+    def __init__(self, *, elsewhere: bool = False) -> None:
+        self.now, self.parts = 0.0, Parts(elsewhere=elsewhere)
         self.dog = Watchdog(self.parts, TUNING, lambda: self.now)
 
     def pass_s(self, seconds: int, share: float = 0.0) -> list[str]:
@@ -103,6 +106,37 @@ def test_a_batch_after_a_long_one_may_take_long() -> None:
         assert watched.pass_s(3) == ["stacks", "end 1"]
 
 
+def test_a_long_batch_on_a_cluster_is_logged_and_nothing_is_said_to_be_ended(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watched = Watched(elsewhere=True)
+    with watched.dog.batch(1):
+        assert watched.pass_s(190) == ["stacks", "stacks"]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"batch 1 has taken {seconds} s: the stacks of all threads follow" for seconds in (60, 180)
+    ]
+    with watched.dog.batch(2):
+        assert watched.pass_s(3700) == [], "it may take twenty times as long as the one before"
+
+
+def test_what_is_ended_is_counted() -> None:
+    with subprocess.Popen(_JAVA, stdout=subprocess.PIPE) as java:
+        assert java.stdout is not None
+        daemon, worker = (int(java.stdout.readline()) for _ in "dw")
+        parts = LocalParts(lambda: java.pid)
+        assert parts.end(1) == f"1 Python process is ended ({worker})"
+        assert parts.end(2) == f"1 Python process is ended ({daemon})"
+        assert parts.end(3) == "Spark's Java process is ended"
+        java.wait()
+        assert parts.end(4) == ""
+
+
+_CHILD = (
+    "import subprocess, sys, time; one = subprocess.Popen([sys.executable, *sys.argv[2:]]);"
+    " print(one.pid, flush=True); time.sleep(60)"
+)
+_JAVA = [sys.executable, "-c", _CHILD, "", "-c", _CHILD, _DAEMON, "-c", "import time; time.sleep(60)"]
+"""Stands in for Spark's Java process: its child has a daemon's command line, and a worker."""
 ENGINE = (
     "import dataclasses, os; from stqsh.engine import config;"
     "config.TUNING = dataclasses.replace(config.TUNING, hung_batch_s=4.0, hung_batch_times=0.0,"

@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from support.local import LocalConnection, local_session
 from support.repartition import POSTS, SNAPSHOTS, TAXIS, Dealt, dealt_in_all_ways, routing, rows, run, updates
@@ -19,14 +21,21 @@ from support.repartition import POSTS, SNAPSHOTS, TAXIS, Dealt, dealt_in_all_way
 from stqsh.client.api import Session
 from stqsh.client.read.asked_slots import KeptTables
 from stqsh.client.run import RunHandle
+from stqsh.core.snapshots.select import answer, whole
 from stqsh.engine.config import TUNING
 from stqsh.engine.delivery.balancer import Balancer
 from stqsh.engine.ingest import dealer
 from stqsh.engine.ingest.stream_preparer import DroppedStores
+from stqsh.engine.state.file_store import SlotMeta
+from stqsh.errors import NotPublishedError
 from stqsh.routing import strategies, text_splits
+from stqsh.spec.query import AskSpec, SnapshotSpec
+from stqsh.storage import stream_routes as stored_routes
 from stqsh.storage.catalogue import live_streams
+from stqsh.storage.control_log import get_meta, set_meta
+from stqsh.storage.queries.forgotten import forget_rows
 from stqsh.storage.session_settings import session_settings
-from stqsh.storage.stream_routes import read_table, stream_routes
+from stqsh.storage.stream_routes import BALANCE_ERROR, all_routes, read_table, stream_routes
 
 pytestmark = pytest.mark.slow
 
@@ -360,6 +369,61 @@ def test_a_dropped_stream_takes_its_dealer_with_it(live: tuple[Session, Clock]) 
     assert not [path for folder in session.home.arena.folders for path in folder.glob("deal*")]
 
 
+@pytest.mark.parametrize("live", [CREATE, CREATE_POSTS], ids=["taxis", "posts"])
+def test_routings_that_nothing_needs_are_forgotten(
+    tmp_path: Path, live: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Posts() if "EVENT" in live else Taxis()
+    name = live.split()[3]
+    with standing_clock() as clock, local_session(tmp_path, slots=2, published=True) as session:
+        connection = session.connection
+        assert isinstance(connection, LocalConnection) and connection.engine is not None
+        run(session, live)
+        monkeypatch.setattr(SlotMeta, "wants_snapshot", lambda meta, tuning: meta.version % 7 == 0)
+        watching = Balancer(session.home, connection.db, lambda: session_settings(connection.db))
+        run(session, "SET balance = auto; SET balance.above = 1.01; SET balance.every = 1000000000;")
+        found = []
+        for number in range(24):
+            if number == 12:  # the engine is killed after the tables are deleted, and before their rows are
+                monkeypatch.setattr(stored_routes, "forget_rows", no_rows)
+            run(session, source.more())
+            run(session, f"REPARTITION {name} USING {('agrid', 'qttree')[number % 2]} INTO 4 SLOTS;")
+            try:
+                run_steps(session, clock, 4)
+            except KilledError:
+                assert len(tables_in(session)) < len(all_routes(connection.db)[1])
+                monkeypatch.setattr(stored_routes, "forget_rows", forget_rows)
+                connection.engine.restart(arena=True)
+                clock.now_us += 4_000_000
+                run_steps(session, clock, 1)
+            watching.look()
+            found.append(len(all_routes(connection.db)[1]))
+            assert set(tables_in(session)) <= set(all_routes(connection.db)[1])
+        assert max(found) < 12, found
+        assert int(str(routing(session)["version"])) > 24
+        run(session, live.replace(f"STREAM {name}", "STREAM others"))
+        run(session, f"DROP STREAM {name};")
+        dropped = DroppedStores(session.home, connection.db, replace(TUNING, dropped_look_s=0.0))
+        dropped.find()
+        for _ in range(4):
+            run_steps(session, clock, 1)
+            dropped.remove()  # its dealer's logs, which refer to the last routing
+        assert not all_routes(connection.db) and not tables_in(session)
+
+
+class KilledError(Exception):
+    """The engine is killed."""
+
+
+def no_rows(*_: object) -> None:
+    raise KilledError
+
+
+def tables_in(session: Session) -> list[int]:
+    """The numbers of the routings whose tables are published."""
+    return sorted(int(path.stem) for path in (session.home.path / "routes").glob("*.table"))
+
+
 def test_a_stream_is_repartitioned_before_its_first_record(tmp_path: Path) -> None:
     found = []
     for name, text in (("usual", ""), ("changing", "REPARTITION taxis USING grid INTO 5 SLOTS;")):
@@ -373,9 +437,8 @@ def test_a_stream_is_repartitioned_before_its_first_record(tmp_path: Path) -> No
     assert found[0] and found[0] == found[1]
 
 
-def test_an_uneven_stream_is_balanced_by_itself(
-    live: tuple[Session, Clock],
-) -> None:
+@pytest.mark.parametrize("asked", [False, True], ids=["here", "on other hosts"])
+def test_an_uneven_stream_is_balanced_by_itself(live: tuple[Session, Clock], asked: bool) -> None:
     session, clock = live
     run(session, "SET balance.every = 1000000000;")  # looks are the test's
     run(session, "REPARTITION taxis USING grid INTO 3 SLOTS; SET balance = auto; SET balance.above = 1.1;")
@@ -384,8 +447,26 @@ def test_an_uneven_stream_is_balanced_by_itself(
     run_steps(session, clock, 1)
     before = float(str(routing(session)["max/mean"]))
     watching = Balancer(session.home, session.connection.db, lambda: session_settings(session.connection.db))
-    for _ in range(20):
+    if asked:
+        busy = iter([True, False] * 30)
+        watching.ask = partial(answered, session, busy)
+        set_meta(session.connection.db, "state", "spark/1")
+    told = set()
+    for _ in range(40):
         watching.look()
+        told.add(get_meta(session.connection.db, BALANCE_ERROR) or "")
+    unknown = "the places of taxis's objects are not known: the slots are busy"
+    assert told == ({"", unknown} if asked else {""})
+    set_meta(session.connection.db, "state", "files/1")
     shown = routing(session)
     assert float(str(shown["max/mean"])) < before
     assert str(shown["last change"]).startswith("balance, ")
+
+
+def answered(session: Session, busy: Iterator[bool], spec: SnapshotSpec) -> pa.Table:
+    """Answer a snapshot as slots on other hosts do, every second time."""
+    if next(busy):
+        raise NotPublishedError("the slots are busy")
+    assert isinstance(session.connection, LocalConnection) and session.connection.engine is not None
+    shares = [answer(state, AskSpec(ask=0, spec=spec)) for state in session.connection.engine.states()]
+    return whole([share for share in shares if share is not None], spec)

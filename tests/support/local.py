@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Container, Iterator
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 from unittest import mock
@@ -22,7 +22,7 @@ from stqsh.client.connection import Connection
 from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.config import TUNING, EngineSettings, EngineTuning
 from stqsh.engine.delivery.deliver import Delivery
-from stqsh.engine.ingest.stream_preparer import StreamPreparer
+from stqsh.engine.ingest.stream_preparer import RetiredRoutes, StreamPreparer
 from stqsh.engine.operators.data_source import StqshReader
 from stqsh.engine.operators.local_operators import LocalOperators
 from stqsh.engine.operators.pipeline import payload_spool, run_batch
@@ -69,6 +69,8 @@ class LocalEngine:
         self.settings, self.home, self.mishaps = settings, SessionHome(settings.home), mishaps
         self.control = ControlDb(self.home.path, create=True)
         self.preparer = StreamPreparer(self.home, self.control, blobs=settings.blobs)
+        at_once = replace(TUNING, dropped_look_s=0.0)
+        self.retired = RetiredRoutes(self.home, self.control, at_once, settings.blobs)
         claim_arena(self.home)
         self.spool = payload_spool(settings)
         assert self.spool is not None
@@ -97,6 +99,8 @@ class LocalEngine:
             self.offset, self.number = end, self.number + 1
             self.reader.stage()
             self.preparer._endless.extend_all()
+            if self.memory is None:  # otherwise no file says to which routings the slots' logs refer
+                self.retired.forget()
 
     def restart(self, *, arena: bool) -> None:
         """Lose what is not kept on disk; `arena`: what lies in shared memory, too."""

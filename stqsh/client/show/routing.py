@@ -81,7 +81,7 @@ def _stream_row(
             ratio = round(load_ratio(recent, table), 2)
             copies = _copies(table, recent)
     return (
-        *(stream.name, table.strategy, len(routes) + 1, since, table.slots),
+        *(stream.name, table.strategy, 1 if last is None else last.entry.version, since, table.slots),
         *(
             int(np.count_nonzero(leaves))
             for leaves in (table.slot > TEXT, table.slot == HASHED, table.slot <= TEXT)

@@ -14,12 +14,10 @@ from stqsh.lang.binder.administration import RebalanceSpec, RepartitionSpec
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.errors import NotSupportedError
 from stqsh.lang.printer.printer import to_sql
-from stqsh.lang.printer.values import column_name, identifier
-from stqsh.lang.syntax.parse import parse
 from stqsh.routing.adjusters import ADJUSTERS
 from stqsh.routing.strategies import STRATEGIES
 from stqsh.routing.table import RoutingTable
-from stqsh.sources.recent_input import RECENT, RecentInput, recent_input
+from stqsh.sources.recent_input import RecentInput, recent_input
 from stqsh.sources.routing_plans import (
     RoutePlan,
     current_table,
@@ -177,7 +175,7 @@ def _check_possible(context: StatementContext, stream: StreamRow, change: str) -
 def _recent(context: StatementContext, stream: StreamRow, *, with_texts: bool) -> RecentInput:
     """Return a stream's recent input; raise `StqshError` if it is unknown."""
     try:
-        ask = partial(_ask_columns, context, stream.spec)
+        ask = partial(_ask, context, stream.spec)
         return recent_input(
             context.connection.home, context.connection.db, stream.spec, with_texts=with_texts, ask=ask
         )
@@ -188,12 +186,7 @@ def _recent(context: StatementContext, stream: StreamRow, *, with_texts: bool) -
         ) from error
 
 
-def _ask_columns(context: StatementContext, stream: StreamSpec, columns: list[str]) -> pa.Table:
-    """Query the slots for columns of their objects; for events, of the latest ones."""
-    last = f" ORDER BY {column_name(stream.time)} DESC LIMIT {RECENT}" if stream.is_event else ""
-    named = ", ".join(map(column_name, columns))
-    [statement] = parse(f"SELECT {named} FROM {identifier(stream.name)}{last}")
-    spec: SnapshotSpec = bind(statement, context.view).spec
+def _ask(context: StatementContext, stream: StreamSpec, spec: SnapshotSpec) -> pa.Table:
     return context.snapshots.ask(spec, stream).table
 
 

@@ -11,10 +11,10 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from stqsh.errors import StqshError
+from stqsh.errors import NotPublishedError, StqshError
 from stqsh.profile import Profile
 from stqsh.routing.adjusters import ADJUSTERS
-from stqsh.sources.recent_input import EarlierInput, RecentInput, recent_input
+from stqsh.sources.recent_input import Ask, EarlierInput, RecentInput, recent_input
 from stqsh.sources.routing_plans import (
     CLEARLY,
     current_table,
@@ -25,7 +25,7 @@ from stqsh.sources.routing_plans import (
 )
 from stqsh.spec.clock import BatchClock
 from stqsh.storage.catalogue import live_streams
-from stqsh.storage.control_log import ControlDb, get_meta, keeps_heads_in_spark, set_meta
+from stqsh.storage.control_log import ControlDb, get_meta, set_meta
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import step_taken
 from stqsh.storage.rows import StreamRow
@@ -84,10 +84,14 @@ class Balancer:
         home: the session's home.
         control: its control log.
         settings: returns the settings in force.
+
+    Attributes:
+        ask: asks slots on other hosts for the objects of live streams; None on one machine.
     """
 
     def __init__(self, home: SessionHome, control: ControlDb, settings: Callable[[], Profile]) -> None:
         self._home, self._control, self._settings = home, control, settings
+        self.ask: Ask | None = None
         self._batches = self._looks = 0
         self._streams: dict[int, _Watched] = {}
         self._thread: threading.Thread | None = None
@@ -110,12 +114,14 @@ class Balancer:
         settings, failed = self._settings(), ""
         self._looks += 1
         try:
-            elsewhere = keeps_heads_in_spark(self._control)  # and so the places of live objects
-            streams = [one for one in live_streams(self._control) if not (one.spec.is_live and elsewhere)]
+            streams = live_streams(self._control)
             for dropped in self._streams.keys() - {stream.id for stream in streams}:
                 del self._streams[dropped]
             for stream in streams:
-                self._look_at(stream, settings)
+                try:
+                    self._look_at(stream, settings)
+                except NotPublishedError as error:  # as while its slots are busy: the next check asks again
+                    failed = f"the places of {stream.name}'s objects are not known: {error}"
         except Exception as error:
             _log.exception("the loads of slots cannot be balanced")
             failed = f"{type(error).__name__}: {error}"
@@ -141,7 +147,8 @@ class Balancer:
         adjuster = None if how == "auto" else how
         if adjuster and table.strategy not in ADJUSTERS[adjuster].fits:
             return
-        recent = recent_input(self._home, self._control, stream.spec, with_texts=table.texts is not None)
+        by_texts = table.texts is not None
+        recent = recent_input(self._home, self._control, stream.spec, with_texts=by_texts, ask=self.ask)
         ratio = load_ratio(recent, table)
         earlier = watched.earlier(self._looks)
         watched.seen, watched.seen_at = recent, self._looks

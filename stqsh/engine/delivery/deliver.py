@@ -86,6 +86,7 @@ class Delivery:
     Attributes:
         retention: is notified of the bytes that each batch adds to the update log.
         shedding: decides the orders of load shedding.
+        balancer: balances the loads of slots.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class Delivery:
         )
         self._book = NameBook(control)
         self.shedding = SheddingController(control, session_settings(control))
-        self._balancer = Balancer(home, control, lambda: session_settings(control))
+        self.balancer = Balancer(home, control, lambda: session_settings(control))
         self._counted = -1
         self._records = self._stale = 0
         self._taking: Taking = ()  # of the previous batch; a batch with another value is a turn
@@ -147,7 +148,7 @@ class Delivery:
             self._on_timings(delivered.timings)
         if logged is not None:
             self.retention.delivered(number, logged.total)
-        self._balancer.delivered(delivered.clock)
+        self.balancer.delivered(delivered.clock)
         if self._spool is not None:
             self._spool.clear()
         if self._on_first is not None:

@@ -33,8 +33,13 @@ def take_seeds(chunks: pa.Table, blobs: Blobs, spool: Spool) -> pa.Table | None:
     for chunk in load_payloads(from_table(seeds), spool):
         dealers.setdefault((chunk.stream, chunk.last_step), []).append(chunk)
     for (stream, step), some in dealers.items():
-        blobs.put(_seeds_file(stream, step), [pack_chunks(some)])
+        put_seeds(blobs, stream, step, some)
     return chunks.filter(pc.invert(are_seeds))
+
+
+def put_seeds(blobs: Blobs, stream: int, step: int, seeds: list[Chunk]) -> None:
+    """Store the seeds that slots sent after a step for a stream's dealer."""
+    blobs.put(_seeds_file(stream, step), [pack_chunks(seeds)])
 
 
 def read_seeds(blobs: Blobs, stream: int, step: int) -> list[Chunk]:

@@ -8,7 +8,7 @@ looked-up records.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,8 @@ from stqsh.engine.ingest.stream_routing import StreamRouting
 from stqsh.engine.ingest.task_reader import CHUNK_RECORDS, record_chunks
 from stqsh.engine.planning.tasks import SourceTask, StreamSlice
 from stqsh.errors import EngineError
-from stqsh.spec.chunk import Chunk, ChunkOrder, Phase
+from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, Phase, unpack_struct
+from stqsh.spec.clock import DealOrder
 from stqsh.spec.payload_refs import Reference, reference_in
 from stqsh.spec.region import Key
 from stqsh.spec.stream import FileSourceSpec, StreamSpec
@@ -144,14 +145,28 @@ def _named(chunk: Chunk, again: Any) -> Chunk:
 
 
 def first_rows(logged: Iterable[Chunk]) -> dict[int, int]:
-    """Return the first row of each stream, by id, that its store must keep because a log refers to it."""
+    """Return what a log refers to, by the number of its row in the control log.
+
+    For a stream it is the first row that the stream's store must keep, for a routing 0.
+    """
     first: dict[int, int] = {}
     for chunk in logged:
         reference = reference_in(chunk.payload)
         if reference is not None and reference.again is not None:
             stream, start, *_ = reference.again["slice"]
             first[stream] = min(start, first.get(stream, start))
+            first |= dict.fromkeys(_routes_in(reference.again), 0)
+        elif chunk.kind == ChunkKind.DEAL_ORDER:
+            first[unpack_struct(chunk.payload, DealOrder).route] = 0
+    first.pop(INITIAL, None)
     return first
+
+
+def _routes_in(again: Mapping[str, Any]) -> Iterator[int]:
+    """Yield the numbers of the routings that deal a slice's records again."""
+    yield again.get("route", INITIAL)
+    for route, _ in again.get("dealt") or ():
+        yield route
 
 
 def replay_records(blobs: Blobs, logged: list[Chunk]) -> list[Chunk]:

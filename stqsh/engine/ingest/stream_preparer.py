@@ -27,14 +27,22 @@ from stqsh.sources.replay_store.manifest import Manifest
 from stqsh.sources.replay_store.preparation import extend
 from stqsh.sources.table_files import CONTENT
 from stqsh.spec.stats import TaskTiming
-from stqsh.storage.blobs import Blobs
+from stqsh.storage.blobs import Blobs, home_blobs
 from stqsh.storage.catalogue import dropped_streams, dropped_tables, live_streams, live_tables
-from stqsh.storage.control_log import ControlDb, last_seq
+from stqsh.storage.control_log import ControlDb, get_meta, last_seq, set_meta
 from stqsh.storage.disk_space import is_full
 from stqsh.storage.home import SessionHome
-from stqsh.storage.progress import read_progress, set_stream_status, stream_statuses
+from stqsh.storage.progress import (
+    read_progress,
+    set_stream_status,
+    step_after_dealt,
+    step_taken,
+    stream_statuses,
+)
 from stqsh.storage.rows import Progress, StreamRow, StreamStatus, TableRow
 from stqsh.storage.slot_files import dealer_name
+from stqsh.storage.stream_routes import INITIAL, all_routes, forget_routes, routes_kept
+from stqsh.units import counted
 
 
 class _RepeatedProgress:
@@ -53,15 +61,19 @@ class _RepeatedProgress:
 
 
 class ReportedRows:
-    """The rows of replay stores to which the slots' logs refer on a cluster, as the slots report them.
+    """The rows of replay stores, and routings, to which the slots' logs refer, as the slots report them.
 
-    There, the heads of slots are in Spark's state, which only the slots' tasks can read. A report covers the
-    state before its batch as well, because the batch may be repeated. Until all slots have reported to this
-    engine, nothing is known.
+    On a cluster, slots have their heads in Spark's state, which only their tasks can read. A report covers
+    the state before its batch as well, because the batch may be repeated. Until all slots have reported to
+    this engine, nothing is known.
+
+    Args:
+        slots: the number of slots.
+        deals: returns whether dealers have slots as well.
     """
 
-    def __init__(self, slots: int) -> None:
-        self._slots = slots
+    def __init__(self, slots: int, deals: Callable[[], bool] = lambda: False) -> None:
+        self._slots, self._deals = slots, deals
         self._rows: dict[tuple[str, int], dict[int, int]] = {}
 
     def delivered(self, timings: Iterable[TaskTiming]) -> None:
@@ -72,12 +84,23 @@ class ReportedRows:
     def first(self) -> dict[int, int] | None:
         """Return the first row of each stream, by id, that any log needs; None if it is not known."""
         rows = self._rows
-        if sum(at == "evaluate" for at, _ in rows) < self._slots:
+        operators = ("evaluate", "dealers") if self._deals() else ("evaluate",)
+        if any(sum(at == operator for at, _ in rows) < self._slots for operator in operators):
             return None
         return merge_least(*rows.values())
 
 
-#: Returns the first row of each stream, by id, that any slot's log needs; None if that is not known.
+def has_dealers(control: ControlDb) -> bool:
+    """Return whether a dealer deals the records of some stream."""
+    routes = all_routes(control)
+    return any(
+        step_taken(control, routes[stream.id][0]) is not None
+        for stream in (live_streams(control) if routes else ())
+        if stream.id in routes and stream.spec.needs_dealer
+    )
+
+
+#: Returns what slots' logs refer to, as `first_rows` does; None if that is not known.
 FirstRows = Callable[[], dict[int, int] | None]
 
 
@@ -165,8 +188,74 @@ class DroppedStores:
         return dropped.dropped_seq is not None and self._progress.before.seq >= dropped.dropped_seq
 
 
+class RetiredRoutes:
+    """The routings of streams that are no longer in use and have not been forgotten yet.
+
+    A routing is retired once no kept record was dealt by it, or its stream is dropped. It is forgotten when,
+    in addition, no batch that needs it may be repeated, and no slot's log names it. The records of a moving
+    stream with a complete store refer to all its routings, so these stay as long as the stream.
+
+    Args:
+        home: the session's home.
+        control: its control log.
+        tuning: the tunables of the engine.
+        blobs: where workers find the session's files, None if in the home.
+        logged: what the slots' logs refer to; by default what the heads in the home list.
+    """
+
+    def __init__(
+        self,
+        home: SessionHome,
+        control: ControlDb,
+        tuning: EngineTuning = TUNING,
+        blobs: Blobs | None = None,
+        logged: FirstRows | None = None,
+    ) -> None:
+        self._control, self._tuning = control, tuning
+        self._logged = logged or partial(_rows_in_heads, home.state)
+        self._blobs = blobs or home_blobs(home.path)
+        self._progress = _RepeatedProgress(control)
+        self._looked = 0.0
+        if get_meta(control, _LISTED) is None:  # logs of an older version do not list their routings
+            newest = max((routes[-1] for routes in all_routes(control).values()), default=INITIAL)
+            set_meta(control, _LISTED, str(newest))
+        self._listed = int(get_meta(control, _LISTED) or INITIAL)
+
+    def forget(self) -> None:
+        """Periodically forget the routings that nothing needs any more."""
+        if time.monotonic() - self._looked < self._tuning.dropped_look_s:
+            return
+        self._looked = time.monotonic()
+        self._progress.look()
+        if not (retired := self._retired()):
+            return
+        named = self._logged()
+        if named is not None and (gone := [route for route in retired if route not in named]):
+            forget_routes(self._control, self._blobs, gone, self._progress.before.seq)
+            log.info("%s forgotten", counted(len(gone), "retired routing"))
+
+    def _retired(self) -> list[int]:
+        """Return the routings that neither kept records nor repeated batches need."""
+        before, found = self._progress.before, list[int]()
+        known = all_routes(self._control)
+        if not known:
+            return found
+        for stream in live_streams(self._control):
+            routes = known.pop(stream.id, [])
+            if len(routes) > 1 and (stream.spec.is_event or stream.spec.needs_dealer):
+                taken = partial(step_after_dealt, self._control, stream.id)
+                kept = routes_kept(stream.spec, (INITIAL, *routes), taken, before.step, before.tick_us)
+                found += [route for route in routes if route < kept[0]]
+        for stream in dropped_streams(self._control):
+            if stream.dropped_seq is not None and before.seq >= stream.dropped_seq:
+                found += known.get(stream.id, [])
+        return [route for route in found if route > self._listed]
+
+
 log = logging.getLogger("stqsh.engine")
 
+_LISTED = "routings_before_logs_list_them"
+"""The metadata key of the last routing that logs may name without listing it."""
 _DONE = ("ready", "endless", "failed", "live", "stalled")
 
 
@@ -262,6 +351,7 @@ class StreamPreparer:
         self._endless = EndlessStreams(home, control, tuning, logged)
         self._live = Intakes(home)
         self._dropped = DroppedStores(home, control, tuning, blobs, logged)
+        self._routes = RetiredRoutes(home, control, tuning, blobs, logged)
         self._processes = PreparationProcesses(home, control)
         self._stopped = threading.Event()
         self._seen = -1
@@ -335,6 +425,7 @@ class StreamPreparer:
             self._processes.keep(streams | {table.id for table in live_tables(self._control)})
             self._dropped.find()
         self._dropped.remove()
+        self._routes.forget()
         return self._endless.extend_all()
 
 

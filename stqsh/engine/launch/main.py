@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,9 +52,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from stqsh.engine.operators.located_snapshots import LocatedSnapshots
-    from stqsh.engine.spark.spark_internals import Heads
     from stqsh.spec.stats import TaskTiming
-    from stqsh.storage.blobs import Blobs
 
 log = logging.getLogger("stqsh.engine")
 
@@ -163,7 +162,7 @@ class Engine:
 
     def _serve(self, spark: SparkSession, settings: EngineSettings, control: ControlDb) -> None:
         from stqsh.engine.delivery.deliver import Delivery
-        from stqsh.engine.ingest.stream_preparer import ReportedRows, StreamPreparer
+        from stqsh.engine.ingest.stream_preparer import ReportedRows, StreamPreparer, has_dealers
         from stqsh.engine.operators.located_snapshots import LocatedSnapshots, on_executors
         from stqsh.engine.operators.pipeline import payload_spool, start_query
         from stqsh.engine.state.attendance import forget_unplanned
@@ -180,7 +179,7 @@ class Engine:
         if lost := remove_lost_arenas():
             log.info("%d arenas of sessions that are gone were removed", lost)
         self._wake(spark, settings)
-        reported = ReportedRows(settings.slots)
+        reported = ReportedRows(settings.slots, partial(has_dealers, control))
         logged = None if settings.local else reported.first
         preparer = StreamPreparer(self._home, control, blobs=settings.blobs, logged=logged)
         preparer.start()
@@ -200,6 +199,8 @@ class Engine:
             on_first=lambda: self._came_up(FIRST_BATCH),
             on_timings=None if settings.local else on_timings,
         )
+        if not settings.local:
+            delivery.balancer.ask = snapshots.table
         watchdog = Watchdog(LocalParts(lambda: _java_pid(spark) if settings.local else None))
 
         def start() -> StreamingQuery:
@@ -358,10 +359,7 @@ def _on_cluster(
     from stqsh.engine.launch.slot_transfer import ClusterSaves
     from stqsh.engine.operators.spark_operators import stored_heads
 
-    def heads(checkpoint: Blobs) -> Heads:
-        return stored_heads(spark, checkpoint, settings.slots)
-
-    saves = ClusterSaves(settings, control, heads)
+    saves = ClusterSaves(settings, control, partial(stored_heads, spark))
     snapshots.start()
     saves.start()
     try:

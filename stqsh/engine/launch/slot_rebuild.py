@@ -341,7 +341,7 @@ def adapt_slots(
     set_meta(control, "state", settings.state)
     set_meta(control, "storage", settings.storage)
     placed = settings.for_session(session_uuid(control)).with_slots(wanted)
-    place_slots(home, placed, staged.batch)
+    place_slots(home, control, placed, staged.batch)
 
 
 def _rebuild_restored(home: SessionHome, control: ControlDb, staged: StagedSession, wanted: int) -> None:

@@ -3,7 +3,8 @@
 A batch hangs if it has taken much longer than the last one and its Python workers use no processor time, or,
 after a multiple of that, even if they do. Its workers are killed first: Spark retries their tasks in new
 ones. If the batch still hangs, their daemon is killed, too, and then Java, after which the engine is
-restarted. Each stage waits twice as long as the one before.
+restarted. Each stage waits twice as long as the one before. On a cluster the workers are on other hosts,
+where Spark watches them: a long batch is logged with the stacks of this host, and nothing is killed.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class EngineParts(Protocol):
         """Print the stacks of all threads of all parts to the log."""
 
     def end(self, strike: int) -> str:
-        """Kill parts that may hang, more with each strike 1, 2, ...; return their description."""
+        """Kill parts that may hang, more with each strike 1, 2, ...; return what was killed, or ""."""
 
 
 @dataclass(slots=True)
@@ -53,7 +54,9 @@ class _Batch:
         limit_s: how long it may take from `waited_since` on.
         worked_s: the workers' processor time at the last check.
         worked_at: when the workers were last found working.
-        strikes: how often parts were killed.
+        strikes: how often parts were to be killed; on a cluster there are none that this host could kill.
+        has_ended: whether any part was killed.
+        is_logged: whether the stacks were logged since the last strike.
     """
 
     number: int
@@ -63,6 +66,7 @@ class _Batch:
     worked_s: float = 0.0
     worked_at: float = 0.0
     strikes: int = 0
+    has_ended: bool = False
     is_logged: bool = False
 
 
@@ -98,7 +102,7 @@ class Watchdog:
             yield
         finally:
             self._batch = None
-            if not batch.strikes:
+            if not batch.has_ended:
                 self._last_s = self._clock() - now
 
     def look(self) -> None:
@@ -115,7 +119,9 @@ class Watchdog:
             return
         if not batch.is_logged:
             batch.is_logged = True
-            log.warning("batch %d has taken %.0f s: the stacks of all threads follow", batch.number, waited)
+            log.warning(
+                "batch %d has taken %.0f s: the stacks of all threads follow", batch.number, now - batch.begun
+            )
             self._parts.print_stacks()
         is_idle = now - batch.worked_at >= tuning.hung_idle_s
         # The batch may have finished during the check; the workers then work on another one.
@@ -124,8 +130,9 @@ class Watchdog:
 
     def _strike(self, batch: _Batch, now: float) -> None:
         batch.strikes += 1
-        ended = self._parts.end(batch.strikes)
-        log.error("batch %d hangs after %.0f s: %s", batch.number, now - batch.begun, ended)
+        if ended := self._parts.end(batch.strikes):
+            batch.has_ended = True
+            log.error("batch %d hangs after %.0f s: %s", batch.number, now - batch.begun, ended)
         batch.waited_since, batch.limit_s, batch.is_logged = now, 2 * batch.limit_s, False
 
     def _run(self) -> None:
@@ -158,16 +165,18 @@ class LocalParts:
             _send(java, signal.SIGQUIT)
 
     def end(self, strike: int) -> str:
-        """Kill the workers, then also the daemons that fork them, then Java; return their description."""
+        """Kill the workers, then also the daemons that fork them, then Java; return what was killed."""
         java = self._java()
         if strike > 2 and java is not None:
-            processes.kill(java)
-            return "Spark's Java process is ended"
+            return "Spark's Java process is ended" if processes.kill(java) else ""
         daemons = list(self._daemons())
         ended = [pid for daemon in daemons for pid in processes.children_of(daemon) if processes.kill(pid)]
         if strike > 1:
             ended += [daemon for daemon in daemons if processes.kill(daemon)]
-        return f"{len(ended)} Python processes are ended ({', '.join(map(str, ended))})"
+        if not ended:
+            return ""
+        count = "1 Python process is" if len(ended) == 1 else f"{len(ended)} Python processes are"
+        return f"{count} ended ({', '.join(map(str, ended))})"
 
     def _daemons(self) -> Iterator[int]:
         java = self._java()

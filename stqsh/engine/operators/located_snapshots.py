@@ -18,16 +18,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 from pyspark import RDD, SparkContext
 
-from stqsh.core.snapshots.select import answer, knows
+from stqsh.core.snapshots.select import answer, knows, whole
 from stqsh.core.state.slot_state import SlotClock, SlotState
 from stqsh.engine.config import TUNING
 from stqsh.engine.delivery.deliver import with_places
 from stqsh.engine.operators.slot_task import EVALUATE
 from stqsh.engine.spark.spark_internals import POOL_PROPERTY, executor_location, located_tasks
 from stqsh.errors import NotPublishedError
-from stqsh.spec.chunk import pack
+from stqsh.spec.chunk import pack, unpack
 from stqsh.spec.query import AskSpec, SnapshotSpec, focal_keys
 from stqsh.spec.stats import TaskTiming
 from stqsh.storage.arena_cleanup import host_folders
@@ -157,6 +158,20 @@ class LocatedSnapshots:
                 return found.missed
             if self._stopped.wait(TUNING.located_again_s):
                 return "the engine stops"
+
+    def table(self, spec: SnapshotSpec) -> pa.Table:
+        """Return an answer as a table.
+
+        Raises:
+            NotPublishedError: the slots do not answer now.
+        """
+        found = self.answer(spec, least=0)
+        if isinstance(found, str):
+            raise NotPublishedError(found)
+        shares, _ = found
+        if not shares:
+            raise NotPublishedError("no slot has objects of the stream yet")
+        return whole([unpack(share) for share in shares], spec)
 
     def _asked(self, ask: AskSpec, least: int) -> SlotShares:
         """Query all slots once; their shares are valid if they are at one step."""

@@ -53,7 +53,9 @@ def with_operators(
         folds: the operators, in order.
     """
     if heads:
-        chunks = _with_operator(chunks, Dealers(context.blobs, context.slots), context, None)
+        dealers = Dealers(context.blobs, context.slots)
+        initial = _frame(spark, heads[dealers.name], context.slots) if dealers.name in heads else None
+        chunks = _with_operator(chunks, dealers, context, initial)
     for fold in folds:
         initial = _frame(spark, heads[fold.name], context.slots) if heads else None
         chunks = _with_operator(chunks, fold, context, initial)
@@ -61,15 +63,29 @@ def with_operators(
 
 
 def stored_heads(
-    spark: SparkSession, checkpoint: Blobs, slots: int, folds: Sequence[Fold] = OPERATORS
+    spark: SparkSession,
+    checkpoint: Blobs,
+    slots: int,
+    folds: Sequence[Fold] = OPERATORS,
+    *,
+    with_dealers: bool = False,
 ) -> Heads:
-    """Return the heads of all slots after the last complete batch of a query without dealers."""
+    """Return the heads of all slots after the last complete batch of a query.
+
+    Args:
+        spark: the session that runs the query.
+        checkpoint: the query's checkpoint.
+        slots: the number of slots.
+        folds: the operators, in order, without dealers.
+        with_dealers: whether the heads of dealers are wanted, which have dealt records.
+    """
     slot_of = {key: slot for slot, key in enumerate(slot_keys(slots))}
+    names = [fold.name for fold in reversed(folds)] + [Dealers.name] * with_dealers  # as Spark numbers them
     found: Heads = {}
-    for operator, fold in enumerate(reversed(folds)):
+    for operator, name in enumerate(names):
         rows = stored_values(spark, checkpoint, operator, _HEAD).collect()
         heads = {str(slot_of[row.key[0]]): b64encode(row.value[0]).decode() for row in rows}
-        found[fold.name] = dict(sorted(heads.items()))
+        found[name] = dict(sorted(heads.items()))
     return found
 
 

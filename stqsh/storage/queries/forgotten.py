@@ -80,9 +80,9 @@ def _forget(control: ControlDb, ids: Iterable[int], up_to: int) -> int:
         connection.execute("DELETE FROM queries WHERE id BETWEEN ? AND ?", (first, last))
         connection.execute("DELETE FROM patterns WHERE id = ?", (last,))
         connection.execute("DELETE FROM streamed WHERE query BETWEEN ? AND ?", (first, last))
-        _forget_rows(control, "seq = ?", (last,), up_to)  # the row that registers them
+        forget_rows(control, "seq = ?", (last,), up_to)  # the row that registers them
         for kind in ("drop", "pause_query", "resume_query", "alter_query"):
-            _forget_rows(
+            forget_rows(
                 control, f"{PASSING} AND kind = ? AND {_ID} BETWEEN ? AND ?", (kind, first, last), up_to
             )
         _forget_sizes(control, range(first, last + 1), up_to)
@@ -108,8 +108,11 @@ def _gone(control: ControlDb, ids: Iterable[int], up_to: int) -> Iterator[tuple[
                 yield first, last
 
 
-def _forget_rows(control: ControlDb, which: str, values: tuple[object, ...], up_to: int) -> None:
-    """Delete the log's rows that satisfy a condition, and recorded steps that no other row refers to."""
+def forget_rows(control: ControlDb, which: str, values: tuple[object, ...], up_to: int) -> None:
+    """Delete the log's rows that satisfy a condition, and recorded steps that no other row refers to.
+
+    Joins an open transaction. Rows after `up_to` may still be taken, so their steps are kept.
+    """
     gone = control.query(f"SELECT seq FROM log WHERE {which}", *values)
     connection = control.connection()
     connection.execute(f"DELETE FROM log WHERE {which}", values)
@@ -136,10 +139,10 @@ def _forget_sizes(control: ControlDb, ids: range, up_to: int) -> None:
 def _forget_passing(control: ControlDb, up_to: int) -> None:
     """Delete questions and answers that have taken effect, and all memory orders except the last one."""
     for kind in ("found", "ask"):
-        _forget_rows(control, f"{PASSING} AND kind = ? AND seq <= ?", (kind, up_to), up_to)
+        forget_rows(control, f"{PASSING} AND kind = ? AND seq <= ?", (kind, up_to), up_to)
     orders = f"{PASSING} AND kind = 'memory'"
     older = f"{orders} AND seq < (SELECT max(seq) FROM log WHERE {orders} AND seq <= ?)"
-    _forget_rows(control, older, (up_to,), up_to)
+    forget_rows(control, older, (up_to,), up_to)
 
 
 def _forgotten_names(control: ControlDb) -> Counter[str]:
