@@ -11,7 +11,7 @@ import pyarrow as pa
 from stqsh.arrays import Array
 from stqsh.core.contract.snapshot_selection import PresentObjects, SnapshotSelection
 from stqsh.core.objects.event_objects import times_renumbered
-from stqsh.core.snapshots.cache.covering import SnapshotPlan
+from stqsh.core.snapshots.cache.covering import SnapshotPlan, event_cost
 from stqsh.core.snapshots.cache.event_views import WORDS, Budget, EventViews, Usage
 from stqsh.core.snapshots.cache.questions import Question, Shape, question_of
 from stqsh.core.snapshots.cache.saved_views import sample_of
@@ -31,8 +31,9 @@ class CachePolicy:
     Attributes:
         least: a slot with fewer events is always scanned, because nothing is faster.
         scans: how often all events of a slot are scanned before they are sorted by cell, and again after they
-            have been renumbered; a scan that searches texts counts as half of this number.
-        first: the number of questions after which views are chosen for the first time.
+            have been renumbered; a scan that reads texts counts as half of this number.
+        first: the number of questions after which views are chosen for the first time; costly questions, see
+            `QuestionHistory`, have them chosen earlier.
         always: whether cells and views are used even if a scan is faster.
         lists: whether word lists are kept.
     """
@@ -148,7 +149,7 @@ class SnapshotCache:
             if self._pays(views, cover, selection, question.shape)
             else None
         )
-        if views.history.asked >= views.history.due:
+        if views.history.is_due:
             views.choose(present, budget)
             self.is_due = True
         if found is None:
@@ -194,7 +195,7 @@ class SnapshotCache:
         self._changed.add((state.slot, stream))
         if views is not None:
             return views
-        scans = self.patience.scans / 2 if question.shape.phrases else 1.0
+        scans = self.patience.scans / 2 if event_cost(question.shape) > 1 else 1.0
         known.scanned += scans * events
         if known.scanned < self.patience.scans * events:
             return None
