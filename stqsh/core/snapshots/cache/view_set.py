@@ -173,7 +173,8 @@ def _scaled(found: States, events: int, sampled: int, slots: int) -> Size:
 def states_of(present: PresentObjects, shape: Shape, events: Array) -> States:
     """Return the states of the groups of the events, int32 (n,), that satisfy the conditions of a shape."""
     events = satisfying(present, shape, events)
-    return group_states(shape.groups, shape.measures, StoredRows(present, events, NOWHERE), len(events))
+    rows = StoredRows(present, events, NOWHERE)
+    return group_states(shape.groups, shape.measures, rows, len(events), shape.error)
 
 
 def satisfying(present: PresentObjects, shape: Shape, events: Array) -> Array:
