@@ -10,7 +10,7 @@ from stqsh.arrays import Array
 from stqsh.core.groups.group_deltas import MemberChanges
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.top_n.orders import QueryOrders, TopNQueries
-from stqsh.spec.expression import ExtentDistanceExpr, LiteralExpr
+from stqsh.spec.expression import ExtentDistanceExpr
 
 
 def near_changes(
@@ -69,9 +69,8 @@ def _nearest(queries: TopNQueries, orders: QueryOrders) -> dict[int, _Nearest]:
         first = orders.spec(form).order[:1]
         if first and not first[0].is_descending and isinstance(first[0].value, ExtentDistanceExpr):
             value = first[0].value
-            match value.x, value.y:
-                case LiteralExpr(float() | int() as x), LiteralExpr(float() | int() as y):
-                    found[form] = _Nearest(value.extent.name, (float(x), float(y)), value.planar)
+            if value.place is not None:
+                found[form] = _Nearest(value.extent.name, value.place, value.planar)
     return found
 
 

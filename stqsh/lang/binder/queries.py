@@ -261,6 +261,8 @@ def _rows(select: Select, query: _Query, outputs: Outputs, order: tuple[OrderCol
         if order not in ((), ranking.order):
             place = select.order_by[0].span
             raise NotSupportedError("NEAREST in another order over objects with an extent", place)
+        if isinstance(ranking.limit, Hole) and limit is not None:
+            raise NotSupportedError("LIMIT beside NEAREST with a parameter over objects with an extent")
         order, limit = ranking.order, ranking.limit if limit is None else min(ranking.limit, limit)
     return Result(select=_listed(outputs), order=order, limit=limit)
 
