@@ -16,6 +16,7 @@ from stqsh.core.snapshots.cache.event_views import WORDS, Budget, EventViews, Us
 from stqsh.core.snapshots.cache.questions import Question, Shape, question_of
 from stqsh.core.snapshots.cache.saved_views import sample_of
 from stqsh.core.snapshots.cache.time_slots import TimeSlots
+from stqsh.core.snapshots.cache.view_set import COSTLY
 from stqsh.core.snapshots.groups import states_share
 from stqsh.core.state.slot_state import SlotState
 
@@ -32,10 +33,11 @@ class CachePolicy:
         least: a slot with fewer events is always scanned, because nothing is faster.
         scans: how often all events of a slot are scanned before they are sorted by cell, and again after they
             have been renumbered; a scan that reads texts counts as half of this number.
-        first: the number of questions after which views are chosen for the first time; costly questions, see
-            `QuestionHistory`, have them chosen earlier.
+        first: the number of questions after which views are chosen for the first time.
         always: whether cells and views are used even if a scan is faster.
         lists: whether word lists are kept.
+        costly: the cost of questions after which views are chosen, however few the questions are; see
+            `QuestionHistory`.
     """
 
     least: int = 50_000
@@ -43,6 +45,7 @@ class CachePolicy:
     first: int = 24
     always: bool = False
     lists: bool = True
+    costly: float = COSTLY
 
 
 @dataclass
@@ -201,7 +204,7 @@ class SnapshotCache:
             return None
         older = known.views if known.views is not None and known.views.slots.fits(events) else None
         views = EventViews(TimeSlots.over(present.stored, None if older is None else older.slots.grid))
-        views.history.due = self.patience.first
+        views.history.due, views.history.allowed = self.patience.first, self.patience.costly
         if older is not None:
             views.continue_from(older)
         made = KeptViews(times_renumbered(state, stream), sample_of(present.stored, views.slots.end), views)
