@@ -305,6 +305,18 @@ def said(count, text, kept, budget=1 << 20):
     return kept.planned(slot.state, selection_of(slot.state, spec_of(text)))
 
 
+def test_views_are_chosen_earlier_for_costly_questions() -> None:
+    text = "n, TOPK(status, 2) FROM taxis GROUP BY n"
+    kept = SnapshotCache(1 << 20, CachePolicy(least=0, scans=0, first=100, always=True))
+    assert said(4, text, kept).views == 0
+    [(_, _, views)] = kept.all()
+    assert views.history.spent > 4 * 100 * covering.TEXT_COST  # 200 events, some of which are in the tail
+    views.history.allowed = views.history.spent + 1
+    assert said(1, text, kept).views == 0
+    assert (len(views.views), views.history.spent, views.history.due) == (1, 0, 100)
+    assert said(2, text, kept).views == 1
+
+
 def test_word_lists_stand_for_texts_once_these_were_searched_often_enough() -> None:
     never = CachePolicy(least=0, scans=0, first=100, always=True)
     text = "n, COUNT(*) FROM taxis WHERE status CONTAINS 'jam' GROUP BY n"
