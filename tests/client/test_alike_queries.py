@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 from stqsh.client.api import Session
 from stqsh.client.connection import Connection
+from stqsh.client.statements import dispatch
 from stqsh.errors import StqshError
 from stqsh.lang.syntax.forms import alike_of
 from stqsh.lang.syntax.parse import parse
@@ -124,3 +126,15 @@ def test_a_form_is_bound_anew_once_its_stream_is_another(
         " WHERE dropped_seq IS NULL AND streams.name = 'taxis' AND queries.name = 'again'"
     )
     assert stream == made
+
+
+@pytest.mark.parametrize("form", ["rectangle", "planar", "circle", "in WHERE", "counted", "nearest", "view"])
+def test_a_statement_of_a_known_form_is_not_bound_again(
+    form: str, opened: Callable[[str], tuple[Session, ControlDb]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, _ = opened("alike")
+    script = ";\n".join(f"REGISTER QUERY q{n} AS SELECT {FORMS[form](n + 1)}" for n in range(COUNT))
+    bound = mock.Mock(wraps=dispatch.bind)
+    monkeypatch.setattr(dispatch, "bind", bound)
+    assert len(said(session, script)) == COUNT
+    assert bound.call_count < COUNT / 2

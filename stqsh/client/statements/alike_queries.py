@@ -94,7 +94,9 @@ def _bound(context: StatementContext, statement: RegisterQuery, alike: Alike) ->
 
 
 def _with_holes(context: StatementContext, form: Form) -> _BoundForm | None:
-    from stqsh.storage.queries.query_templates import QueryTemplate  # pyarrow: only when needed
+    # pyarrow: only when needed
+    from stqsh.spec.query_rows import REGION_PATH
+    from stqsh.storage.queries.query_templates import QueryTemplate
 
     text = form.with_parameters()
     if has_bare_words(text):
@@ -103,7 +105,7 @@ def _with_holes(context: StatementContext, form: Form) -> _BoundForm | None:
     columns = [f"c{number}" for number in range(len(form.parts) - 1)]
     spec = bind(statement, context.view, inferred=[[column, "DOUBLE"] for column in columns]).spec
     template = QueryTemplate.of(spec, spec.text, "")
-    holes = {hole.column: (path, hole.content) for path, hole in template.holes if path[0] == "region"}
+    holes = {hole.column: (path, hole.content) for path, hole in template.holes if path[:-1] == REGION_PATH}
     if len(template.holes) != len(columns) or holes.keys() != set(columns):
         return None
     coordinates = template.coordinates
