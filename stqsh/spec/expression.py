@@ -272,6 +272,14 @@ class ExtentDistanceExpr(ExprBase, frozen=True, tag="extent_distance"):
     y: Expr
     planar: bool = False
 
+    @property
+    def place(self) -> tuple[float, float] | None:
+        """The place; None if it is not constant."""
+        match self.x, self.y:
+            case LiteralExpr(float() | int() as x), LiteralExpr(float() | int() as y):
+                return float(x), float(y)
+        return None
+
 
 class AndExpr(ExprBase, frozen=True, tag="and"):
     """A conjunction: all conditions must hold."""

@@ -14,8 +14,8 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import msgspec
 
 from stqsh.spec.aggregate import AggregateSpec
-from stqsh.spec.expression import Expr, JoinExpr, focal_keys_in, located
-from stqsh.spec.region import Key, Place, Region, RegionBase
+from stqsh.spec.expression import Expr, ExtentDistanceExpr, JoinExpr, focal_keys_in, located
+from stqsh.spec.region import Key, NearestSpec, Place, Region, RegionBase
 
 
 class SelectColumn(msgspec.Struct, frozen=True, array_like=True):
@@ -294,6 +294,14 @@ BoundQuery: TypeAlias = QuerySpec | SnapshotSpec
 
 _Bound = TypeVar("_Bound", QuerySpec, SnapshotSpec, BoundQuery)
 _Some = TypeVar("_Some", bound=_Composed)
+
+
+def nearest_extents(spec: BoundQuery) -> NearestSpec | None:
+    """Return the NEAREST of a query over objects with an extent, which is an order and a limit; or None."""
+    match spec.result.order[:1]:
+        case (OrderColumn(ExtentDistanceExpr(place=(x, y)), False),) if spec.result.limit is not None:
+            return NearestSpec(spec.result.limit, x, y)
+    return None
 
 
 def with_members(query: _Some, **changes: Any) -> _Some:

@@ -296,6 +296,23 @@ def test_show_tells_the_regions_that_extents_must_meet(session: Session, tmp_pat
     assert isinstance(shown, Rows)
     items = {item: value for item, value, *_ in shown.rows}
     assert items["region"] == "INTERSECTS zone AND INTERSECTS CIRCLE(1, 2, 300)"
+    list(session.execute("REGISTER QUERY near AS SELECT id FROM shapes INTERSECTS zone NEAREST 2 TO (1, 2);"))
+    [shown] = session.execute("SHOW QUERY near;")
+    assert isinstance(shown, Rows)
+    assert ("region", "NEAREST 2 TO (1, 2) AND INTERSECTS zone") in [row[:2] for row in shown.rows]
+
+
+def test_the_number_of_a_nearest_may_be_a_parameter(session: Session, tmp_path: Path) -> None:
+    created(session, tmp_path, *SHAPES)
+    (tmp_path / "q.csv").write_text("name,x,k\none,0,1\ntwo,0,2\nall,9,5\nfirst,9,1\n")
+    select = "SELECT id, DISTANCE FROM shapes NEAREST :k TO (:x, 0.5)"
+    list(session.execute(f"REGISTER QUERIES FROM FILE '{tmp_path}/q.csv' AS {select}; RUN;"))
+    expected = {"one": ["pond"], "two": ["pond", "way"], "all": ["both", "pond", "way"], "first": ["both"]}
+    for name, members in expected.items():
+        assert [row["id"] for row in rows(session, f"SELECT id FROM {name} ORDER BY id;")] == members
+    asked = f"REGISTER QUERIES FROM FILE '{tmp_path}/q.csv' AS {select} LIMIT 1;"
+    with pytest.raises(NotSupportedError, match="LIMIT beside NEAREST with a parameter"):
+        list(session.execute(asked))
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,30 @@ def test_the_nearest_point_on_the_sphere_is_nearly_the_one_of_the_map() -> None:
         assert told == pytest.approx(least, rel=1e-3, abs=3)
 
 
+@pytest.mark.parametrize("planar", [True, False])
+def test_no_distance_is_below_its_bound(planar: bool) -> None:
+    draw = random.Random(2)
+    wide, high = (1e6, 1e6) if planar else (180, 90)
+    texts, places = [], []
+    for _ in range(3000):
+        size = draw.choice([1e-6, 0.1, 30, 200])
+        x, y = draw.uniform(-wide, wide), draw.uniform(-high, high)
+        corners = [(x + draw.uniform(-size, size), y + draw.uniform(-size, size)) for _ in range(2)]
+        inside = [(min(max(a, -wide), wide), min(max(b, -high), high)) for a, b in corners]
+        texts.append(shapely.LineString(inside).wkt)
+        near = (
+            draw.choice(inside)
+            if draw.random() < 0.3
+            else (draw.uniform(-wide, wide), draw.uniform(-high, high))
+        )
+        places.append(near)
+    found, (x, y) = extents_of(pa.array(texts)), map(np.ascontiguousarray, np.array(places).T)
+    exact = extents.distances(found, x, y, planar)
+    least = extents.least_distances(found, x, y, planar)
+    assert (least <= exact).all()
+    assert np.median(least[exact > 0] / exact[exact > 0]) > 0.5
+
+
 def test_first_corners() -> None:
     x, y = extents.first_corners(pa.array([*SHAPES, SHAPES[1]], pa.string()))
     assert x[[0, 1, 4]].tolist() == [0, 0, 5] and y[[0, 1, 4]].tolist() == [0, 0, 5]

@@ -18,6 +18,7 @@ from support.budget import share
 from support.specs import stream_spec
 
 from core.slots import SPEC, TICK, Slot
+from stqsh.core.snapshots import groups
 from stqsh.core.snapshots.cache import covering, margin_choice, selection, time_slots, word_lists
 from stqsh.core.snapshots.cache.cells import CellBox, CellGrid, CellNode, Extent
 from stqsh.core.snapshots.cache.event_views import EventViews, Usage
@@ -148,12 +149,12 @@ def has_words(text, terms, words):
     return text is not None and bool(sought & terms if words.startswith("ANY") else sought <= terms)
 
 
-def expected(rows, asked, now):
-    """The rows of an answer by brute force, as tuples, by group."""
+def expected(rows, asked, now, terms=2):
+    """The rows of an answer by brute force, as tuples, by group, with this many terms."""
     groups: dict = {} if asked.by else {(): []}
     for row in rows:
         x1, y1, x2, y2 = asked.box or (-math.inf, -math.inf, math.inf, math.inf)
-        terms = set(re.findall(r"[^\W_]+", (row["status"] or "").lower()))
+        said = set(re.findall(r"[^\W_]+", (row["status"] or "").lower()))
         if (
             row["x"] is not None
             and row["y"] is not None
@@ -161,20 +162,20 @@ def expected(rows, asked, now):
             and x1 <= row["x"] <= x2
             and y1 <= row["y"] <= y2
             and (asked.back is None or row["ts"] > now - asked.back)
-            and all(has_words(row["status"], terms, words) for words in asked.words)
+            and all(has_words(row["status"], said, words) for words in asked.words)
             and (asked.n is None or row["n"] == asked.n)
         ):
-            groups.setdefault(tuple(value(row, by) for by in asked.by), []).append((row, terms))
+            groups.setdefault(tuple(value(row, by) for by in asked.by), []).append((row, said))
     found = []
     for key, members in groups.items():
         xs, ns = [row["x"] for row, _ in members], [row["n"] for row, _ in members if row["n"] is not None]
-        said = [row["status"] for row, _ in members if row["status"] is not None]
-        counts = Counter(term for _, terms in members for term in terms)
-        top = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:2]
+        texts = [row["status"] for row, _ in members if row["status"] is not None]
+        counts = Counter(term for _, said in members for term in said)
+        top = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:terms]
         mean = float(sum(map(Fraction, ns))) / len(ns) if ns else None
         total = float(sum(map(Fraction, xs))) if xs else None
         least = min((row["y"] for row, _ in members), default=None)
-        found.append((*key, len(members), total, mean, least, max(said, default=None), top))
+        found.append((*key, len(members), total, mean, least, max(texts, default=None), top))
     return sorted(
         found, key=lambda row: [(item is None, 0 if item is None else item) for item in row[: len(asked.by)]]
     )
@@ -183,6 +184,17 @@ def expected(rows, asked, now):
 def shown(table):
     rows = [tuple(row.values()) for row in table.to_pylist()]
     return [(*row[:-1], [(one["term"], one["count"]) for one in row[-1]]) for row in rows]
+
+
+def check_bounds(about, exact, error):
+    """Only counts of terms are approximate: never too low, and too high by a share of the records at most."""
+    assert [row[:-1] for row in about] == [row[:-1] for row in exact]
+    for row, right in zip(about, exact, strict=True):
+        found, counts, members = dict(row[-1]), dict(right[-1]), right[-6]
+        assert len(row[-1]) == min(2, len(counts))
+        assert all(counts[term] <= n <= counts[term] + error * members for term, n in row[-1])
+        least = min(found.values(), default=0)
+        assert all(n <= least for term, n in counts.items() if term not in found)
 
 
 @share(3)
@@ -214,6 +226,10 @@ def test_answers_with_views_are_those_of_scans_and_of_brute_force(steps, questio
                 found = answer(states, asked.text, kept)
                 assert found.equals(answer(states, asked.text))
                 assert shown(found) == expected(rows, asked, last)
+                error = data.draw(st.sampled_from([0.1, 0.4, 0.9]), label="error")
+                with mock.patch.object(groups, "_FEW", data.draw(st.sampled_from([0, 1 << 14]))):
+                    about = shown(answer(states, f"{asked.text} WITH (error => {error})", kept))
+                check_bounds(about, expected(rows, asked, last, terms=None), error)
                 count = asked.text.replace(asked.text.split(" FROM ")[0], "COUNT(*)").split(" GROUP BY ")[0]
                 members = count.replace("COUNT(*)", "oid, x, n, status")
                 for other in (count, members, f"{members} ORDER BY y DESC LIMIT 3"):
@@ -287,6 +303,18 @@ def said(count, text, kept, budget=1 << 20):
     for _ in range(count):
         assert answer([slot.state], text, kept).equals(answer([slot.state], text))
     return kept.planned(slot.state, selection_of(slot.state, spec_of(text)))
+
+
+def test_views_are_chosen_earlier_for_costly_questions() -> None:
+    text = "n, TOPK(status, 2) FROM taxis GROUP BY n"
+    kept = SnapshotCache(1 << 20, CachePolicy(least=0, scans=0, first=100, always=True))
+    assert said(4, text, kept).views == 0
+    [(_, _, views)] = kept.all()
+    assert views.history.spent > 4 * 100 * covering.TEXT_COST  # 200 events, some of which are in the tail
+    views.history.allowed = views.history.spent + 1
+    assert said(1, text, kept).views == 0
+    assert (len(views.views), views.history.spent, views.history.due) == (1, 0, 100)
+    assert said(2, text, kept).views == 1
 
 
 def test_word_lists_stand_for_texts_once_these_were_searched_often_enough() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -598,6 +599,33 @@ def test_members_of_aggregates_dwell(
     assert (spec["kind"], spec["order"], spec["limit"]) == (kind, order, None)
     found = {name: spec[name] for name in ("each_step", "sync_us", "window_us", "dwell_us") if name in spec}
     assert found == timing | {"dwell_us": 5_000_000}
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("SELECT COUNT(*) FROM taxis WITH (error => 0.1)", "error is for TOPK"),
+        ("SELECT status FROM taxis WITH (error => 0.1)", "error is for TOPK"),
+        ("SELECT TOPK(status, 3) FROM taxis WITH (error => 1)", "error must be a number between 0 and 1"),
+        ("SELECT TOPK(status, 3) FROM taxis WITH (dwell => 5 s)", "a SELECT has no option 'dwell'"),
+        ("SELECT TOPK(status, 3) FROM taxis NEAREST 3 TO (1, 2) WITH (error => 0.1)", "not supported yet"),
+        ("SUBSCRIBE SELECT TOPK(status, 3) FROM taxis SYNC 1 s WITH (error => 0.1)", "is for snapshots"),
+        (
+            "CREATE VIEW v AS SELECT TOPK(status, 3) AS top FROM taxis WITH (error => 0.1)",
+            "not supported yet",
+        ),
+    ],
+)
+def test_only_a_snapshot_of_topk_takes_an_error_after_it(
+    statement: str, message: str, taxis: Catalogue
+) -> None:
+    with pytest.raises((BindError, NotSupportedError), match=re.escape(message)):
+        bound(f"{statement};", taxis)
+
+
+def test_a_snapshot_of_topk_may_be_approximate(taxis: Catalogue) -> None:
+    spec = bound("SELECT TOPK(status, 3) FROM taxis WITH (error => 0.1);", taxis).spec
+    assert spec["aggregates"]["error"] == 0.1
 
 
 def test_counts_of_members_that_dwell_are_exact(taxis: Catalogue) -> None:

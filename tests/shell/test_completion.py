@@ -147,6 +147,7 @@ def test_settings_and_their_values() -> None:
 def test_options_by_what_they_belong_to() -> None:
     wanted = ["changes => ", "dwell => ", "error => ", "min_accuracy => ", "kind => "]
     assert completions("REGISTER QUERY q WITH (") == wanted
+    assert completions("SELECT TOPK(body, 3) FROM posts WITH (") == ["error => "]
     assert "separator => " in completions("CREATE TABLE t FROM FILE 'f' FORMAT CSV (header => true, s")
     assert completions("CREATE MOVING STREAM s FROM GENERATOR 'network' (ob") == ["objects => "]
     assert completions("CREATE MOVING STREAM s FROM GENERATOR 'n") == ["network'"]

@@ -13,6 +13,7 @@ from stqsh.core.kernels.geometry.boxes import region_box as rectangle_around
 from stqsh.core.kernels.geometry.distance import EARTH_M
 from stqsh.spec.chunk import unpack
 from stqsh.spec.expression import ExtentTestExpr, extent_tests
+from stqsh.spec.query import nearest_extents
 from stqsh.spec.region import (
     EVERYWHERE,
     CircleSpec,
@@ -74,10 +75,11 @@ class RegionOutlines:
 
     def of_query(self, query: QueryRow, planar: bool, place: Place | None) -> RegionOutline:
         """Return the outline of a query's region, or of the regions that extents must meet."""
-        region, tests = query.spec.region, extent_tests(query.spec.condition)
-        if not tests or region != EVERYWHERE:
-            return self.of_region(query.name, region, planar, place)
-        return RegionOutline(query.name, tuple(ring for test in tests for ring in _rings_of_test(test)))
+        if query.spec.region != EVERYWHERE:
+            return self.of_region(query.name, query.spec.region, planar, place)
+        nearest, tests = nearest_extents(query.spec), extent_tests(query.spec.condition)
+        rings = tuple(ring for test in tests for ring in _rings_of_test(test))
+        return RegionOutline(query.name, rings, None if nearest is None else nearest.place)
 
     def of_area(self, area: AreaRow, planar: bool) -> list[RegionOutline]:
         """Return the outlines of a named region, or of the members of a set of regions."""

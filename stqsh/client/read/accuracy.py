@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from stqsh.client.connection import Connection
 from stqsh.client.read.query_tallies import QueryTally, read_tallies
-from stqsh.spec.query import SlotQuery, find_kind
+from stqsh.spec.aggregate import AggregateSpec
+from stqsh.spec.query import find_kind
 from stqsh.spec.stats import MemoryStats, Warmup
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import live_queries, live_streams, query_now
@@ -151,9 +152,9 @@ def settled_at(query: QueryRow, stream: StreamRow, progress: Progress) -> int:
     return until if until > progress.step else 0
 
 
-def topk_text(spec: SlotQuery) -> str:
-    """Return what is approximate in a query with approximate TOPK; "" for other queries."""
-    error = spec.aggregates.error if spec.aggregates is not None else 0.0
+def topk_text(aggregates: AggregateSpec | None) -> str:
+    """Return what is approximate in the answer of a query with approximate TOPK; "" for other queries."""
+    error = 0.0 if aggregates is None else aggregates.error
     return f"counts of TOPK are too high by up to {100 * error:g} % of a group's records" if error else ""
 
 
@@ -175,7 +176,7 @@ class AccuracyWatch:
             return ""
         self._looked = now
         query = query_now(self._connection.db, self._query)
-        if about := topk_text(query.spec):
+        if about := topk_text(query.spec.aggregates):
             self.text = about if query.live else ""
             is_news, self._announced = not self._announced, True
             return f"the answer is approximate: {about}" if is_news else ""

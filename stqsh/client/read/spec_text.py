@@ -34,7 +34,7 @@ from stqsh.spec.expression import (
     RegionOfExpr,
     extent_tests,
 )
-from stqsh.spec.query import BoundQuery
+from stqsh.spec.query import BoundQuery, nearest_extents
 from stqsh.spec.region import (
     CircleSpec,
     EverywhereSpec,
@@ -52,9 +52,12 @@ _EARTH_KM = 6371.0088
 
 
 def query_region_text(spec: BoundQuery) -> str:
-    """Return the region of a query; over objects with an extent these are the conditions on extents."""
-    tests = extent_tests(spec.condition) if spec.region == EverywhereSpec() else ()
-    return " AND ".join(map(_test_text, tests)) or region_text(spec.region)
+    """Return the region of a query; over objects with an extent it is in the condition and in the order."""
+    if spec.region != EverywhereSpec():
+        return region_text(spec.region)
+    nearest = nearest_extents(spec)
+    parts = [] if nearest is None else [region_text(nearest)]
+    return " AND ".join([*parts, *map(_test_text, extent_tests(spec.condition))]) or "everywhere"
 
 
 def _test_text(test: ExtentTestExpr) -> str:

@@ -35,7 +35,7 @@ from stqsh.storage.turns import rebuilt_slots
 
 log = logging.getLogger("stqsh.client")
 
-FORMAT = 1
+FORMAT = 3
 """The version of the files; those of other versions are not used."""
 
 

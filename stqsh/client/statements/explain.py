@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from stqsh.client.catalogue_view import SessionCatalogue
-from stqsh.client.read.accuracy import BY_SLOTS, accuracies, accuracy_shown
+from stqsh.client.read.accuracy import BY_SLOTS, accuracies, accuracy_shown, topk_text
 from stqsh.client.read.parts_text import members_text, result_text, timing_text
 from stqsh.client.read.past import archive_use, with_past
 from stqsh.client.read.spec_text import area_text, box_text, query_region_text, region_text
@@ -87,6 +87,7 @@ def explain_select(context: StatementContext, spec: SnapshotSpec) -> Rows:
         ("access", _access(spec, kind, measured, usage)),
         *_from_kept(spec, stream, usage),
         *_from_archive(context, spec, stream),
+        *([("approximate", about)] if (about := topk_text(spec.aggregates)) else []),
         *_order(spec, kind, measured, "the snapshot"),
         ("registered: index", _index(kind, measured)),
         ("registered: candidates per record", _candidates(kind, measured)),

@@ -190,14 +190,17 @@ def _measure(
     if measure.function in COUNTED:
         count = totals[f"c{leader(measures, number, COUNTED)}"]
         return pa.array(count) if measure.function == "count" else _sum(measures, number, totals, count)
-    values = states.values.filter(pc.equal(states.values["measure"], number))
-    at = values["row"].to_numpy()
+    values = states.values
+    mine = np.flatnonzero(values["measure"].to_numpy() == number)
     if measure.function == "distinct":
-        return pa.array(np.bincount(at, minlength=rows))
+        return pa.array(np.bincount(values["row"].to_numpy()[mine], minlength=rows))
+    if measure.function == "topk" and about:
+        chosen: Any = pa.array(mine)
+        values = estimated(values.take(chosen), rows)
+        mine = np.arange(values.num_rows)
     if measure.function == "topk":
-        terms = estimated(values, rows) if about else values
-        return _top(terms, terms["row"].to_numpy(), rows, measure.k)
-    return _extreme(measure, values, at, rows)
+        return _top(values, mine, rows, measure.k)
+    return _extreme(measure, values, mine, rows)
 
 
 def _sum(measures: tuple[Measure, ...], number: int, totals: dict[str, Array], count: Array) -> Column:
@@ -212,27 +215,30 @@ def _sum(measures: tuple[Measure, ...], number: int, totals: dict[str, Array], c
     return pa.array(sums, mask=None if known.all() else ~known)
 
 
-def _extreme(measure: Measure, values: pa.Table, at: Array, rows: int) -> Column:
-    """Return the first or the last value of each row; values must be ordered."""
+def _extreme(measure: Measure, values: pa.Table, mine: Array, rows: int) -> Column:
+    """Return the first or the last value of each row; the values at `mine` must be ordered."""
+    at = values["row"].to_numpy()[mine]
     is_first = np.diff(at, prepend=-1) != 0
     chosen = is_first if measure.function == "min" else np.diff(at, append=rows) != 0
-    keys: Any = values["value"].combine_chunks().filter(pa.array(chosen))
-    [found] = decode_keys(keys, [measure.argument_type])
+    [found] = decode_keys(_taken(values["value"], mine[chosen]), [measure.argument_type])
     place = np.full(rows, -1, np.int64)
-    place[at[chosen]] = np.arange(len(keys))
+    place[at[chosen]] = np.arange(len(found))
     positions: Any = pa.array(place, mask=place < 0)
     return found.take(positions)
 
 
-def _top(values: pa.Table, at: Array, rows: int, k: int) -> Column:
-    """Return the k most frequent terms of each row; values must be ordered."""
-    counts = values["n"].to_numpy()
+def _taken(column: Column, at: Array) -> Any:
+    """Return some values of a column, without a dictionary; only these are copied."""
+    return plain(whole(column).take(pa.array(at)))
+
+
+def _top(values: pa.Table, mine: Array, rows: int, k: int) -> Column:
+    """Return the k most frequent terms of each row; the values at `mine` must be ordered."""
+    at, counts = (values[name].to_numpy()[mine] for name in ("row", "n"))
     order = np.lexsort((np.arange(len(at)), -counts, at))
     begin = np.searchsorted(at, np.arange(rows + 1))
     kept = order[np.arange(len(at)) - begin[at] < k] if len(at) else order
-    chosen: Any = pa.array(kept)
-    keys: Any = values["value"].take(chosen).combine_chunks()
-    [terms] = decode_keys(keys, ["STRING"])
+    [terms] = decode_keys(_taken(values["value"], mine[kept]), ["STRING"])
     pairs: Any = pa.StructArray.from_arrays([terms, pa.array(counts[kept])], fields=list(TOPK.value_type))
     offsets = np.zeros(rows + 1, np.int32)
     np.cumsum(np.minimum(np.diff(begin), k), out=offsets[1:])

@@ -21,7 +21,7 @@ import shapely
 
 from stqsh.arrays import Array
 from stqsh.core.kernels.geometry.circles import circle_boxes
-from stqsh.core.kernels.geometry.distance import distances_between
+from stqsh.core.kernels.geometry.distance import EARTH_M, distances_between
 from stqsh.core.kernels.jit import frozen
 from stqsh.spec.expression import ExtentTestExpr
 
@@ -34,7 +34,8 @@ _COLUMNS_KEPT = 4
 """The maximum number of columns whose shapes are kept: a condition and an order look at two of each batch."""
 _EDGES_AT_ONCE = 1 << 20
 """About the most edges that are measured at once; each takes some hundred bytes."""
-_HALF_TURN, _TURN = 180.0, 360.0
+_QUARTER_TURN, _HALF_TURN, _TURN = 90.0, 180.0, 360.0
+_SLACK = 1e-9
 
 
 class Shapes:
@@ -158,8 +159,10 @@ def in_circles(
     radius of the extent.
     """
     x, y, radius = (np.ascontiguousarray(one, np.float64) for one in circles)
-    x1, y1, x2, y2 = circle_boxes(x, y, radius, planar).T
-    near = (_met if relation == "intersects" else _held)(extents, (x1, y1, x2, y2))
+    high = radius if planar else np.degrees(radius / EARTH_M)
+    near = _meeting_band(extents, y - high, y + high)
+    x1, y1, x2, y2 = circle_boxes(x[near], y[near], radius[near], planar).T
+    near = near[(_met if relation == "intersects" else _held)(extents.take(near), (x1, y1, x2, y2))]
     measure = distances if relation == "intersects" else _reaches
     found = np.zeros(len(x), np.bool_)
     found[near] = measure(extents.take(near), x[near], y[near], planar) <= radius[near]
@@ -217,6 +220,13 @@ def _met(extents: Extents, corners: Corners) -> Array:
     x1, y1, x2, y2 = extents.distinct.boxes
     left, low, right, high = corners
     return _satisfying(extents.of_row, ((left, x2, 1), (right, x1, -1), (low, y2, 1), (high, y1, -1)))
+
+
+def _meeting_band(extents: Extents, low: Array, high: Array) -> Array:
+    """Return the rows whose boxes come near to the band between y's of their own; int64, ascending."""
+    _, y1, _, y2 = extents.distinct.boxes
+    slack = _SLACK * (np.abs(low) + np.abs(high))
+    return _satisfying(extents.of_row, ((low - slack, y2, 1), (high + slack, y1, -1)))
 
 
 def _satisfying(of_row: Array, terms: Iterable[tuple[Array, Array, int]]) -> Array:
@@ -286,6 +296,27 @@ def distances(extents: Extents, x: Array, y: Array, planar: bool) -> Array:
         holding = shapely.intersects_xy(extents.shapes[extents.of_row[solid]], x[solid] + turn, y[solid])
         found[solid[holding]] = 0.0
     return found
+
+
+def least_distances(extents: Extents, x: Array, y: Array, planar: bool) -> Array:
+    """Return a bound that no result of `distances` is below, from boxes alone; float64 (n,), NaN for NULL.
+
+    On the sphere a place that is some longitudes away is at least as far as their meridian, and one that is
+    some latitudes away as their parallel. A slack covers what distances are rounded by.
+    """
+    x1, y1, x2, y2 = extents.distinct.boxes[:, extents.of_row]
+    up = np.maximum(np.maximum(y1 - y, y - y2), 0.0)
+    across = np.maximum(np.maximum(x1 - x, x - x2), 0.0)
+    if planar:
+        slack = _SLACK * sum(map(np.abs, (x, y, x1, y1, x2, y2)))
+        least: Array = np.hypot(across, up) - slack
+        return least
+    for turn in (-_TURN, _TURN):
+        across = np.minimum(across, np.maximum(np.maximum(x1 + turn - x, x - x2 - turn), 0.0))
+    angle = np.radians(np.minimum(across, _QUARTER_TURN))
+    sideways = np.arcsin(np.sin(angle) * np.cos(np.radians(y)))
+    bound: Array = EARTH_M * (np.maximum(np.radians(up), sideways) - _SLACK)
+    return bound
 
 
 def _reaches(extents: Extents, x: Array, y: Array, planar: bool) -> Array:

@@ -108,6 +108,8 @@ def states_of(store: GroupStore, spec: AggregateSpec, versions: GroupVersions, a
     totals = pa.table(columns)
     if not versions.values.num_rows:
         return States(pa.table({KEY: keys}), totals, versions.values)
+    if len(at) == len(versions.group):
+        return States(pa.table({KEY: keys}), totals, versions.values)
     place = np.full(len(versions.group), -1, np.int32)
     place[at] = np.arange(len(at), dtype=np.int32)
     rows = place[versions.values["row"].to_numpy()]
@@ -120,23 +122,38 @@ def _like_before(shown: pa.Table, columns: int) -> Array:
     like = np.ones(shown.num_rows, np.bool_)
     like[:1] = False
     for i in range(columns if len(like) else 0):
-        column = _comparable(whole(shown[f"s{i}"]))
-        before, after = column.slice(0, len(like) - 1), column.slice(1)
-        equal: Any = pc.equal(before, after).fill_null(False)
+        column = whole(shown[f"s{i}"])
+        if pa.types.is_dictionary(column.type):
+            column = column.indices  # all versions of a group have the same key
+        if pa.types.is_list(column.type):
+            same = _same_lists(column)
+        else:
+            equal: Any = pc.equal(column.slice(0, len(like) - 1), column.slice(1)).fill_null(False)
+            same = equal.to_numpy(zero_copy_only=False)
         if column.null_count:
-            equal = pc.or_(equal, pc.and_(before.is_null(), after.is_null()))
-        like[1:] &= equal.to_numpy(zero_copy_only=False)
+            known = column.is_valid().to_numpy(zero_copy_only=False)
+            same = np.where(known[1:] & known[:-1], same, known[1:] == known[:-1])
+        like[1:] &= same
     return like
 
 
-def _comparable(column: Any) -> Any:
-    """Convert a column to a comparable type: lists to texts, dictionaries of group keys to indices."""
-    if pa.types.is_dictionary(column.type):
-        return column.indices  # all versions of a group have the same key
-    if not pa.types.is_list(column.type):
-        return column
-    texts = [None if value is None else repr(value) for value in column.to_pylist()]
-    return pa.array(texts, pa.string())
+def _same_lists(column: Any) -> Array:
+    """Return whether each list of a TOPK equals the previous one, bool (rows - 1,); null is like empty.
+
+    Lists of equal length are compared element by element, all at once.
+    """
+    length = pc.list_value_length(column).fill_null(0).to_numpy()
+    elements, begin = column.flatten(), np.cumsum(length) - length
+    same: Array = length[1:] == length[:-1]
+    at = np.flatnonzero(same) + 1
+    count = length[at]
+    nth = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    after = np.repeat(begin[at], count) + nth
+    before = after - np.repeat(count, count)
+    for field in elements.type:
+        values = pc.struct_field(elements, field.name).dictionary_encode().indices.to_numpy()
+        same[np.repeat(at, count)[values[after] != values[before]] - 1] = False
+    return same
 
 
 def _within_limit(spec: AggregateSpec, versions: GroupVersions, at: Array, shown: pa.Table) -> Array:

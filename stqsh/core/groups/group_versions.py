@@ -239,9 +239,10 @@ def with_values(
     order = np.argsort(at.astype(np.uint16) if len(known) < _RADIX else at, kind="stable")
     changes = ValueChanges(at[order], place[len(own) :][order], moves.values.count[order])
     version, cell, times = running_values(table, changes, versions.start)
-    chosen: Any = pa.array(cell_rank[cell])
-    columns: list[Any] = [version.astype(np.int32), cell_measure[cell], texts.take(chosen), times]
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, VALUES, strict=True)]
+    # Versions repeat few values, of which only those that are shown are decoded.
+    ranks: Any = pa.array(cell_rank[cell], pa.int32())
+    named: Any = pa.DictionaryArray.from_arrays(ranks, texts)
+    columns: list[Any] = [version.astype(np.int32), cell_measure[cell].astype(np.int16), named, times]
     stay = np.flatnonzero(table.times > 0)
     numbers = store.keys.numbers(texts)
     after = GroupValues(
@@ -251,7 +252,7 @@ def with_values(
         numbers[cell_rank[stay]],
         table.times[stay],
     )
-    return versions._replace(values=pa.Table.from_arrays(arrays, schema=VALUES)), after
+    return versions._replace(values=pa.Table.from_arrays(columns, names=VALUES.names)), after
 
 
 def _ranked(store: GroupStore, value: Array) -> tuple[pa.BinaryArray, Array]:

@@ -101,8 +101,10 @@ class RefreshSchedule:
         begin = next_refresh(timing, every_us, clock.first_step, clock.last_step, clock.closing)
         refreshes = self._refreshes(every_us, self.windows_us[mine], recomputed)
         ends = [*(refresh.step for refresh in refreshes), after][1:]
+        until = self._queries.until[mine]
+        soonest = until.min(initial=NEVER)
         for refresh, end in zip(refreshes, ends, strict=True):
-            due = mine[self._queries.until[mine] > refresh.step]
+            due = mine if soonest > refresh.step else mine[until > refresh.step]
             seen = refresh.step if recomputed else refresh.step - 1
             yield DueQueries(refresh, due, refresh.step == begin, end, seen)
 

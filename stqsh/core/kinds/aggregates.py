@@ -168,8 +168,10 @@ class AggregateLogic(QueryLogic):
                 yield from self._one_by_one(dues, schedule)
                 continue
             yield from self._changes(context, changes, dues[-1].end)
+            rest = np.ones(len(self.queries), np.bool_)
+            rest[together] = False
             yield from self._one_by_one(
-                [due._replace(positions=np.setdiff1d(due.positions, together)) for due in dues], schedule
+                [due._replace(positions=due.positions[rest[due.positions]]) for due in dues], schedule
             )
 
     def _of_changes(self, dues: list[DueQueries]) -> Array:

@@ -45,7 +45,8 @@ def groups_part(selection: SnapshotSelection, objects: Array, rank: Array | None
     records = _records(spec.groups, spec.measures, rows.coded, rows)
     if records and len(objects) <= _FEW:
         return _share(pa.table(records), now)
-    return states_share(_states(spec.groups, spec.measures, records, len(objects)), now)
+    states = _states(spec.groups, spec.measures, records, len(objects), spec.error)
+    return states_share(states, now)
 
 
 def states_share(states: States, now: int) -> pa.RecordBatch:
@@ -54,10 +55,17 @@ def states_share(states: States, now: int) -> pa.RecordBatch:
 
 
 def group_states(
-    groups: tuple[GroupColumn, ...], measures: tuple[Measure, ...], rows: StoredRows, count: int
+    groups: tuple[GroupColumn, ...],
+    measures: tuple[Measure, ...],
+    rows: StoredRows,
+    count: int,
+    error: float = 0.0,
 ) -> States:
-    """Return the states of the groups of some rows, whose number is `count`."""
-    return _states(groups, measures, _records(groups, measures, rows.coded, rows), count)
+    """Return the states of the groups of some rows, whose number is `count`.
+
+    With an `error`, those of TOPK are summaries.
+    """
+    return _states(groups, measures, _records(groups, measures, rows.coded, rows), count, error)
 
 
 def groups_whole(parts: Sequence[pa.RecordBatch], spec: SnapshotSpec) -> pa.Table:
@@ -83,7 +91,7 @@ def _added(parts: Sequence[pa.RecordBatch], spec: AggregateSpec) -> States:
     if few:
         records = pa.concat_tables(few, promote_options="permissive")
         columns = {name: whole(records[name]) for name in records.column_names}
-        states.append(_states(spec.groups, spec.measures, columns, records.num_rows))
+        states.append(_states(spec.groups, spec.measures, columns, records.num_rows, spec.error))
     if len(states) == 1 and few and not states[0].values.num_rows:
         return states[0]  # the groups of records are ordered, and none is empty
     return add_states([*states, *_always(spec)])
@@ -113,13 +121,17 @@ def _share(table: pa.Table, now: int) -> pa.RecordBatch:
 
 
 def _states(
-    groups: tuple[GroupColumn, ...], measures: tuple[Measure, ...], records: dict[str, Any], count: int
+    groups: tuple[GroupColumn, ...],
+    measures: tuple[Measure, ...],
+    records: dict[str, Any],
+    count: int,
+    error: float = 0.0,
 ) -> States:
     """Return the states of the groups of records, which have the columns g0, … and a0, …."""
     found = number_groups([records[f"g{i}"] for i in range(len(groups))], count)
     arguments = [records.get(f"a{j}") for j in range(len(measures))]
     by = pa.table({KEY: found.keys})
-    return contribute(measures, arguments, by, Contribution(found.ids), lasting=False)
+    return contribute(measures, arguments, by, Contribution(found.ids), lasting=False, error=error)
 
 
 def _always(spec: AggregateSpec) -> list[States]:

@@ -17,6 +17,7 @@ from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.matching.static_index import StaticRegionIndex
 from stqsh.core.queries.query_table import ACTIVE
 from stqsh.core.top_n.member_ranks import MemberRanks
+from stqsh.core.top_n.near_members import near_changes
 from stqsh.core.top_n.orders import QueryOrders, TopNQueries
 from stqsh.core.top_n.stepped_members import (
     SteppedChanges,
@@ -104,6 +105,7 @@ class TopNTracker:
         return MemberChanges(members.query, np.full(count, step), members.version, np.ones(count, np.int8))
 
     def _ranks(self, changes: MemberChanges) -> MemberRanks:
+        changes = near_changes(changes, self._queries, self._orders, self._context.conditions)
         return MemberRanks(changes, self._queries.form, self._objects.versions, self._orders.places)
 
     def _objects_of(self, versions: Array) -> Array:

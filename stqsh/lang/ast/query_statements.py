@@ -54,6 +54,7 @@ class Select(Statement):
     window: Quantity | None = None
     slide: Quantity | None = None
     sync: Quantity | None = None
+    options: Options = ()
 
 
 @dataclass(frozen=True)

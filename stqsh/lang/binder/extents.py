@@ -69,12 +69,10 @@ def nearest_distance(nearest: NearestSpec, stream: StreamSpec, span: Span) -> Ex
     """Return the distance by which extents are near to the place of a NEAREST.
 
     Raises:
-        NotSupportedError: the place is that of an object, or the number is a parameter.
+        NotSupportedError: the place is that of an object.
     """
     if nearest.place is None:
         raise NotSupportedError(f"NEAREST to an object {_OF_EXTENTS}", span)
-    if isinstance(nearest.k, Hole):
-        raise NotSupportedError(f"NEAREST with a parameter as the number {_OF_EXTENTS}", span)
     return distance_from(nearest.place, stream)
 
 

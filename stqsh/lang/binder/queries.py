@@ -25,7 +25,7 @@ from stqsh.lang.binder.joins import FromClause, from_clause, has_row
 from stqsh.lang.binder.names import check_free, query_named
 from stqsh.lang.binder.parameters import Hole, typed
 from stqsh.lang.binder.places import SAY_PLACES
-from stqsh.lang.binder.query_options import with_options
+from stqsh.lang.binder.query_options import AS_A_QUERY, snapshot_error, with_options
 from stqsh.lang.binder.regions import (
     ANTIMERIDIAN,
     bound_nearest,
@@ -232,6 +232,10 @@ def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
     select = expanded(select, catalogue)
     if not select.relations:
         raise BindError("a continuous query needs a FROM", select.items[0].span, expected=("FROM a stream",))
+    if select.options:
+        name, value = select.options[0]
+        place = select.option_name(name, value.span)
+        raise BindError("WITH after a SELECT is for snapshots", place, hint=AS_A_QUERY)
     query, select = _query(select, catalogue), without_distinct(select, catalogue)
     if query.scope.stream.keeps_none:
         _check_forgotten(select, query.spec)
@@ -257,6 +261,8 @@ def _rows(select: Select, query: _Query, outputs: Outputs, order: tuple[OrderCol
         if order not in ((), ranking.order):
             place = select.order_by[0].span
             raise NotSupportedError("NEAREST in another order over objects with an extent", place)
+        if isinstance(ranking.limit, Hole) and limit is not None:
+            raise NotSupportedError("LIMIT beside NEAREST with a parameter over objects with an extent")
         order, limit = ranking.order, ranking.limit if limit is None else min(ranking.limit, limit)
     return Result(select=_listed(outputs), order=order, limit=limit)
 
@@ -415,13 +421,16 @@ def _snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
     )
     if is_aggregated(select):
         _check_ranking(select, query)
-    if _counts_only(select):
+    else:
+        snapshot_error(select, bound, None)
+    if _counts_only(select) and not select.options:
         [item] = select.items
         return replace(spec, aggregate="count", output=item.alias or "count")
     timing = Timing(window_us=timing_of(select).window_us)
     if is_aggregated(select):
         aggregates = aggregated(select, query.scope)
         areas = _areas(bound, *aggregates.over_records)
+        aggregates = replace(aggregates, error=snapshot_error(select, bound, aggregates))
         return replace(spec, result=Result(aggregates=aggregates), timing=timing, areas=areas)
     outputs = select_list(select.items, query.scope)
     order = _ordering(select, query.scope, outputs)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from stqsh.lang.ast.expressions import Literal, Quantity
-from stqsh.lang.ast.statements import RegisterQueries, RegisterQuery
+from stqsh.lang.ast.statements import RegisterQueries, RegisterQuery, Select
 from stqsh.lang.binder.literals import duration_us
 from stqsh.lang.errors import BindError, NotSupportedError, near
 from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.query import BUILT_IN, QuerySpec, with_members, with_result, with_timing
 
 OPTIONS = ("changes", "dwell", "error", "kind", "min_accuracy")
+
+
+AS_A_QUERY = "options of a continuous query come before AS: REGISTER QUERY name WITH (…) AS SELECT …"
 
 
 def with_options(query: RegisterQuery | RegisterQueries, spec: QuerySpec) -> QuerySpec:
@@ -70,16 +73,49 @@ def _dwell(value: Literal | Quantity) -> int:
     return duration_us(value, "dwell")
 
 
+def snapshot_error(select: Select, spec: QuerySpec, aggregates: AggregateSpec | None) -> float:
+    """Return the error that `WITH (error => …)` of a snapshot allows, 0 without it.
+
+    Args:
+        select: The statement.
+        spec: Its members.
+        aggregates: Its aggregates.
+
+    Raises:
+        BindError: there is another option, the value is invalid, or there is no TOPK.
+        NotSupportedError: TOPK is over NEAREST.
+    """
+    error = 0.0
+    for name, value in select.options:
+        if name != "error":
+            place = select.option_name(name, value.span)
+            raise BindError(
+                f"a SELECT has no option {name!r}",
+                place,
+                expected=("error",),
+                near=near(name, ("error",)),
+                hint=AS_A_QUERY if name in OPTIONS else None,
+            )
+        error = _error(value, aggregates)
+        if spec.region.is_nearest:
+            raise NotSupportedError("approximate TOPK over NEAREST", value.span)
+    return error
+
+
 def _with_error(value: Literal | Quantity, spec: QuerySpec) -> AggregateSpec:
+    error = _error(value, spec.aggregates)
+    if spec.aggregates is None or spec.timing.sync_us is None or spec.region.is_nearest:
+        raise NotSupportedError("approximate TOPK without SYNC or WINDOW, or over NEAREST", value.span)
+    return replace(spec.aggregates, error=error)
+
+
+def _error(value: Literal | Quantity, aggregates: AggregateSpec | None) -> float:
     number = value.value if isinstance(value, Literal) and value.kind in ("INTEGER", "DECIMAL") else None
     if number is None or not 0 < float(number) < 1:
         raise BindError("error must be a number between 0 and 1, such as 0.01", value.span)
-    aggregates = spec.aggregates
     if aggregates is None or all(measure.function != "topk" for measure in aggregates.measures):
         raise BindError("error is for TOPK, whose counts it allows to be too high", value.span)
-    if spec.timing.sync_us is None or spec.region.is_nearest:
-        raise NotSupportedError("approximate TOPK without SYNC or WINDOW, or over NEAREST", value.span)
-    return replace(aggregates, error=float(number))
+    return float(number)
 
 
 def _share(value: Literal | Quantity) -> float:

@@ -42,6 +42,8 @@ def create_view(statement: CreateView, catalogue: CatalogueView) -> ViewSpec:
     select = statement.select
     if select.sync is not None:
         raise NotSupportedError("SYNC in a view", select.sync.span)
+    if select.options:
+        raise NotSupportedError("WITH in a view", select.options[0][1].span)
     if not select.relations:
         raise BindError("a view needs a FROM", select.items[0].span, expected=("FROM a stream",))
     over = expanded(select, catalogue)

@@ -24,6 +24,7 @@ def select(node: statements.Select) -> str:
             quantity("WINDOW", node.window),
             quantity("SLIDE", node.slide),
             quantity("SYNC", node.sync),
+            f"WITH{options(node.options)}" if node.options else None,
         )
     )
 

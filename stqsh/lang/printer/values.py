@@ -41,7 +41,7 @@ RESERVED = frozenset(
             "TO",
             "TRUE",
         ),
-        *("USING", "WHERE", "WINDOW"),
+        *("USING", "WHERE", "WINDOW", "WITH"),
     }
 )
 """Keywords where names are possible; names equal to them need double quotes."""

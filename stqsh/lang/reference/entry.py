@@ -34,11 +34,13 @@ _PLACES = {
     "geometry": "the column with points as WKT or WKB, where its name is unusual",
 }
 _LAYERS = {"layer": "the layer to read, where a file has several", **_TIMES, **_PLACES}
+_ERROR = {"error": "how much too high counts of TOPK may be, as a share of a group's records: error => 0.01"}
 OPTIONS: dict[str, dict[str, str]] = {
+    "SELECT": _ERROR,
     "WITH": {
         "changes": "whether members whose selected columns change are sent again: changes => true",
         "dwell": "a row counts as in or out only after it has stayed so for this long: dwell => 5 s",
-        "error": "how much too high counts of TOPK may be, as a share of a group's records: error => 0.01",
+        **_ERROR,
         "min_accuracy": "the least share of its objects that load shedding may leave: min_accuracy => 0.9",
         "kind": "the name of a query kind that was plugged in",
     },

@@ -12,7 +12,7 @@ _SELECT = """SELECT [DISTINCT] * | expression [AS name], … FROM stream [alias]
   [WHERE condition]
   [INSIDE region] [INTERSECTS region] [NEAREST k TO place | KNN (k, x, y) | KNN ('M', k, key)]
   [GROUP BY expression, …] [HAVING condition] [WINDOW duration]
-  [ORDER BY expression [ASC|DESC] [NULLS FIRST|LAST], …] [LIMIT n] [FORMAT x]"""
+  [ORDER BY expression [ASC|DESC] [NULLS FIRST|LAST], …] [LIMIT n] [WITH (error => e)] [FORMAT x]"""
 
 CONTINUOUS = (
     ReferenceEntry(

@@ -48,7 +48,7 @@ _BY_TERMINAL = {
 }
 _AFTER_FROM = frozenset({
     "FORMAT", "GROUP", "HAVING", "INSIDE", "INTERSECTS", "KNN", "LIMIT", "NEAREST", "ORDER", "SYNC", "WHERE",
-    "WINDOW",
+    "WINDOW", "WITH",
 })  # fmt: skip
 """The clauses that may follow FROM."""
 _PARAMETER = "PARAMETER"

@@ -42,9 +42,8 @@ def json_fragments(column: Column) -> list[bytes]:
         return [NULL if text is None else b'"%b"' % text.encode() for text in texts]
     if is_numeric(array):
         return _number_fragments(array)
-    if pa.types.is_list(array.type):  # the terms and counts of TOPK
-        lists = array.to_pylist()
-        return [NULL if one is None else dumps([[*pair.values()] for pair in one]) for one in lists]
+    if pa.types.is_list(array.type):
+        return _pair_lists(array)
     return value_fragments(array.to_pylist())
 
 
@@ -135,6 +134,30 @@ def _number_fragments(array: pa.Array[Any]) -> list[bytes]:
         return []
     values = np.ascontiguousarray(array.fill_null(0).to_numpy(zero_copy_only=False))
     fragments = orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(b",")
+    for null in _nulls(array):
+        fragments[null] = NULL
+    return fragments
+
+
+def _pair_lists(array: Any) -> list[bytes]:
+    """Return the JSON of lists of structs, such as the terms and counts of TOPK: `[["rain",3],["fog",1]]`.
+
+    Arrow joins the texts of the structs, because lists are many and repeat their values.
+    """
+    compute: Any = pc
+    elements = array.flatten()  # without those of nulls
+    parts = [
+        pa.array(json_fragments(part.dictionary)).take(part.indices)
+        for part in (
+            compute.struct_field(elements, field.name).dictionary_encode() for field in elements.type
+        )
+    ]
+    pairs = compute.binary_join_element_wise(*parts, b",")
+    pairs = compute.binary_join_element_wise(b"[", pairs, b"]", b"")
+    length = compute.fill_null(compute.list_value_length(array), 0).to_numpy()
+    places: Any = pa.array(np.concatenate([[0], np.cumsum(length)]).astype(np.int32))
+    joined = compute.binary_join(pa.ListArray.from_arrays(places, pairs), b",")
+    fragments: list[bytes] = compute.binary_join_element_wise(b"[", joined, b"]", b"").to_pylist()
     for null in _nulls(array):
         fragments[null] = NULL
     return fragments

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from math import inf
 from time import process_time_ns
 
 import numpy as np
@@ -24,7 +25,7 @@ from stqsh.spec.query import SnapshotSpec
 
 _AT_ONCE = CachePolicy(least=0, scans=0, lists=False)
 _EAGER = CachePolicy(least=0, scans=0, always=True, lists=False)
-_NEVER = CachePolicy(least=0, scans=0, first=1 << 62, always=True, lists=False)
+_NEVER = CachePolicy(least=0, scans=0, first=1 << 62, costly=inf, always=True, lists=False)
 ALL = 1 << 62
 """More events, and more questions, than there are."""
 
@@ -74,7 +75,7 @@ class Contender:
     def finish(self, states: Sequence[SlotState], stream: int) -> None:
         """Fill the views that were chosen last, and choose no others."""
         for views, present in self._all(states, stream):
-            views.history.due = ALL
+            views.history.due, views.history.allowed = ALL, inf
             views.build(present, ALL)
 
     def _all(self, states: Sequence[SlotState], stream: int) -> Iterator[tuple[EventViews, PresentObjects]]:

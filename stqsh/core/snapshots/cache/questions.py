@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import ceil
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -63,12 +64,15 @@ class Shape:
     Attributes:
         conditions: the conditions that events satisfy, ordered by their text.
         groups: the columns to group by.
-        measures: the measures of groups; for a view without repeats, and with neither `avg` nor `k`.
+        measures: the measures of groups; for a view without repeats and without `avg`, and `k` is 0, or with
+            an `error` the number of counters of a summary.
+        error: how much too high counts of TOPK may be, as a share of a group's records; 0 without TOPK.
     """
 
     conditions: tuple[Expr, ...]
     groups: tuple[GroupColumn, ...]
     measures: tuple[Measure, ...]
+    error: float = 0.0
 
     @cached_property
     def condition(self) -> Expr | None:
@@ -84,7 +88,7 @@ class Shape:
     def without_phrases(self) -> Shape:
         """The same shape for events that are known to contain all phrases."""
         rest = tuple(one for one in self.conditions if Phrase.of(one) is None)
-        return Shape(rest, self.groups, self.measures)
+        return Shape(rest, self.groups, self.measures, self.error)
 
     @cached_property
     def columns(self) -> dict[str, int]:
@@ -107,13 +111,15 @@ class Shape:
             set(self.conditions) <= set(asked.conditions)
             and all(one in self.conditions or self.determines(one) for one in asked.conditions)
             and all(group in own or self.determines(group.value) for group in asked.groups)
-            and set(stored_measures(asked.measures)) <= set(self.measures)
+            and set(stored_measures(asked.measures, asked.error)) <= set(self.measures)
+            and (self.error == asked.error or not _counts_terms(asked.measures))
         )
 
     @cached_property
     def is_count(self) -> bool:
         """Whether only the number of events is asked for; cells give that number."""
-        return not (self.is_of_events or self.conditions or self.groups or stored_measures(self.measures))
+        arguments = any(one.argument is not None for one in self.measures)
+        return not (self.is_of_events or self.conditions or self.groups or arguments)
 
     @property
     def is_of_events(self) -> bool:
@@ -123,7 +129,7 @@ class Shape:
     @cached_property
     def as_view(self) -> Shape:
         """The shape of the view that contains exactly what is asked for."""
-        return Shape(self.conditions, self.groups, stored_measures(self.measures))
+        return Shape(self.conditions, self.groups, stored_measures(self.measures, self.error), self.error)
 
     def widened(self, types: dict[str, str]) -> Shape:
         """Return the shape of a view that groups by the columns that conditions compare with constants.
@@ -137,7 +143,7 @@ class Shape:
         rest = tuple(one for one, name in zip(self.conditions, names, strict=True) if name is None)
         more = (GroupColumn(ColumnExpr(name), types[name]) for name in sorted(equal))
         groups = (*self.groups, *(group for group in more if group not in self.groups))
-        return Shape(rest, groups, stored_measures(self.measures))
+        return Shape(rest, groups, stored_measures(self.measures, self.error), self.error)
 
 
 @dataclass(frozen=True)
@@ -148,14 +154,28 @@ class Question:
     times: TimeRange
 
 
-def stored_measures(measures: tuple[Measure, ...]) -> tuple[Measure, ...]:
+def stored_measures(measures: tuple[Measure, ...], error: float) -> tuple[Measure, ...]:
     """Return the measures that a view must store to answer for others, without repeats, in order."""
+    terms = counters(error)
     kept = (
-        replace(one, function="sum" if one.function == "avg" else one.function, k=0)
+        replace(
+            one,
+            function="sum" if one.function == "avg" else one.function,
+            k=terms if one.function == "topk" else 0,
+        )
         for one in measures
         if one.argument is not None
     )
     return tuple(sorted(set(kept), key=repr))
+
+
+def counters(error: float) -> int:
+    """Return the least number of terms in a view's summary, the paper's m; 0 if all terms are kept."""
+    return ceil(1 / error) if error else 0
+
+
+def _counts_terms(measures: tuple[Measure, ...]) -> bool:
+    return any(one.function == "topk" for one in measures)
 
 
 def question_of(selection: SnapshotSelection) -> Question | None:
@@ -179,7 +199,10 @@ def question_of(selection: SnapshotSelection) -> Question | None:
     values = [*(group.value for group in groups), *(one.argument for one in measures if one.argument)]
     if not all(_is_lasting(expr) for expr in (*rest, *values)):
         return None
-    return Question(Shape(tuple(sorted(set(rest), key=repr)), groups, measures), times)
+    error = aggregates.error if aggregates is not None and _counts_terms(measures) else 0.0
+    if error and max(one.k for one in measures) > counters(error):
+        return None  # summaries in views may have fewer terms
+    return Question(Shape(tuple(sorted(set(rest), key=repr)), groups, measures, error), times)
 
 
 def _is_of_events(spec: SnapshotSpec, stream: StreamSpec) -> bool:

@@ -79,6 +79,8 @@ class _SavedWords(msgspec.Struct, frozen=True, array_like=True):
 class _SavedHistory(msgspec.Struct, frozen=True, array_like=True):
     asked: int
     due: int
+    spent: float
+    allowed: float
     questions: list[Asked]
     seen: list[int]
     boxes: list[Past]
@@ -161,7 +163,13 @@ def _index(views: EventViews) -> SavedViews:
         },
         listed=[*views.margins.lists],
         history=_SavedHistory(
-            history.asked, history.due, [*history.questions], [*history.seen], [*views.margins.history]
+            history.asked,
+            history.due,
+            history.spent,
+            history.allowed,
+            [*history.questions],
+            [*history.seen],
+            [*views.margins.history],
         ),
     )
 
@@ -178,7 +186,7 @@ def unpack_views(index: SavedViews, places: dict[str, Place], content: Array) ->
     slots = [_unpacked_slot(one, file) for one in index.slots]
     end = slots[-1].end if slots else 0
     past = index.history
-    history = QuestionHistory(past.asked, past.due)
+    history = QuestionHistory(past.asked, past.due, past.spent, past.allowed)
     history.questions.extend(past.questions)
     history.seen.extend(past.seen)
     return EventViews(

@@ -11,11 +11,12 @@ import pyarrow as pa
 from stqsh.arrays import Array
 from stqsh.core.contract.snapshot_selection import PresentObjects, SnapshotSelection
 from stqsh.core.objects.event_objects import times_renumbered
-from stqsh.core.snapshots.cache.covering import SnapshotPlan
+from stqsh.core.snapshots.cache.covering import SnapshotPlan, event_cost
 from stqsh.core.snapshots.cache.event_views import WORDS, Budget, EventViews, Usage
 from stqsh.core.snapshots.cache.questions import Question, Shape, question_of
 from stqsh.core.snapshots.cache.saved_views import sample_of
 from stqsh.core.snapshots.cache.time_slots import TimeSlots
+from stqsh.core.snapshots.cache.view_set import COSTLY
 from stqsh.core.snapshots.groups import states_share
 from stqsh.core.state.slot_state import SlotState
 
@@ -31,10 +32,12 @@ class CachePolicy:
     Attributes:
         least: a slot with fewer events is always scanned, because nothing is faster.
         scans: how often all events of a slot are scanned before they are sorted by cell, and again after they
-            have been renumbered; a scan that searches texts counts as half of this number.
+            have been renumbered; a scan that reads texts counts as half of this number.
         first: the number of questions after which views are chosen for the first time.
         always: whether cells and views are used even if a scan is faster.
         lists: whether word lists are kept.
+        costly: the cost of questions after which views are chosen, however few the questions are; see
+            `QuestionHistory`.
     """
 
     least: int = 50_000
@@ -42,6 +45,7 @@ class CachePolicy:
     first: int = 24
     always: bool = False
     lists: bool = True
+    costly: float = COSTLY
 
 
 @dataclass
@@ -148,7 +152,7 @@ class SnapshotCache:
             if self._pays(views, cover, selection, question.shape)
             else None
         )
-        if views.history.asked >= views.history.due:
+        if views.history.is_due:
             views.choose(present, budget)
             self.is_due = True
         if found is None:
@@ -194,13 +198,13 @@ class SnapshotCache:
         self._changed.add((state.slot, stream))
         if views is not None:
             return views
-        scans = self.patience.scans / 2 if question.shape.phrases else 1.0
+        scans = self.patience.scans / 2 if event_cost(question.shape) > 1 else 1.0
         known.scanned += scans * events
         if known.scanned < self.patience.scans * events:
             return None
         older = known.views if known.views is not None and known.views.slots.fits(events) else None
         views = EventViews(TimeSlots.over(present.stored, None if older is None else older.slots.grid))
-        views.history.due = self.patience.first
+        views.history.due, views.history.allowed = self.patience.first, self.patience.costly
         if older is not None:
             views.continue_from(older)
         made = KeptViews(times_renumbered(state, stream), sample_of(present.stored, views.slots.end), views)

@@ -21,6 +21,9 @@ from stqsh.core.snapshots.groups import group_states
 REMEMBERED = 256
 """The most questions in the history."""
 
+COSTLY = 2e7
+"""The cost of questions, about 0.4 s, after which views are first chosen, however few the questions are."""
+
 _SAMPLE = 1000
 """The number of events from which the size of a view is estimated."""
 
@@ -38,26 +41,38 @@ class QuestionHistory:
         asked: the number of questions.
         due: the number of questions after which views are chosen again; it doubles each time, but grows
             by at most `REMEMBERED`.
+        spent: the cost of the questions since views were chosen last.
+        allowed: the cost after which views are chosen again, however few the questions are; it doubles each
+            time.
         questions: the latest questions.
         seen: how many events there were at each of them.
     """
 
     asked: int = 0
     due: int = 24
+    spent: float = 0.0
+    allowed: float = COSTLY
     questions: deque[Asked] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     seen: deque[int] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
 
     def add(self, question: Question, cover: SnapshotPlan, slots: TimeSlots, events: int) -> None:
         """Add a question, asked when there were `events` events, and its plan."""
         self.asked += 1
+        self.spent += cover.weight * (cover.listed + cover.searched)
         total = max(1, slots.end)
         whole = sum(slot.end - slot.begin for slot, is_whole in slots.among(question.times) if is_whole)
         self.questions.append(Asked(question.shape, cover.covered, whole / total, cover.weight))
         self.seen.append(events)
 
+    @property
+    def is_due(self) -> bool:
+        """Whether views are to be chosen now."""
+        return self.asked >= self.due or self.spent >= self.allowed
+
     def postpone(self) -> None:
         """Set when views are chosen next."""
-        self.due = self.asked + min(self.asked, REMEMBERED)
+        self.due = max(self.due, self.asked + min(self.asked, REMEMBERED))
+        self.spent, self.allowed = 0.0, 2 * self.allowed
 
     def arrivals(self, events: int) -> float:
         """Return the share of all events that arrived after the first of the questions."""
@@ -173,7 +188,8 @@ def _scaled(found: States, events: int, sampled: int, slots: int) -> Size:
 def states_of(present: PresentObjects, shape: Shape, events: Array) -> States:
     """Return the states of the groups of the events, int32 (n,), that satisfy the conditions of a shape."""
     events = satisfying(present, shape, events)
-    return group_states(shape.groups, shape.measures, StoredRows(present, events, NOWHERE), len(events))
+    rows = StoredRows(present, events, NOWHERE)
+    return group_states(shape.groups, shape.measures, rows, len(events), shape.error)
 
 
 def satisfying(present: PresentObjects, shape: Shape, events: Array) -> Array:

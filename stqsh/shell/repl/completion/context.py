@@ -215,11 +215,15 @@ def column_types(cursor: CursorContext) -> tuple[str, ...]:
 
 
 def options_of(cursor: CursorContext) -> str:
-    """Return the owner of the option list that the cursor is in: WITH, GENERATOR, a format's name, or ""."""
+    """Return the owner of the option list that the cursor is in.
+
+    It is WITH for a continuous query, SELECT for a snapshot, GENERATOR, a format's name, or "".
+    """
     depth = 0
     for place in range(1, len(cursor.words) + 1):
         token = cursor.last(place)
         depth += (token == ")") - (token == "(")
         if depth < 0:
-            return "GENERATOR" if cursor.last(place + 2) == "GENERATOR" else cursor.last(place + 1)
+            owner = "GENERATOR" if cursor.last(place + 2) == "GENERATOR" else cursor.last(place + 1)
+            return "SELECT" if owner == "WITH" and cursor.first in ("SELECT", "EXPLAIN") else owner
     return ""
