@@ -223,9 +223,15 @@ class CallExpr(ExprBase, frozen=True, tag="call"):
 
 
 class RegionOfExpr(ExprBase, frozen=True, tag="region_of"):
-    """The first region by name of a set, by the set's id, that holds the location; NULL if none does."""
+    """The first region by name of a set that holds the location; NULL if none does.
+
+    Attributes:
+        area: the id of the set.
+        of_extent: computes it for objects with an extent; None for objects that are points.
+    """
 
     area: int
+    of_extent: CaseExpr | None = None
 
 
 class InsideExpr(ExprBase, frozen=True, tag="inside"):

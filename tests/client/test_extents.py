@@ -189,7 +189,6 @@ def test_regions_over_the_meridian_hold_extents_on_both_sides(session: Session, 
         ("SELECT id FROM shapes NEAREST 2 TO 'a'", "NEAREST to an object"),
         ("SELECT id FROM shapes NEAREST 2 TO (0, 0) ORDER BY id", "NEAREST in another order"),
         ("SELECT COUNT(*) FROM shapes NEAREST 2 TO (0, 0)", "aggregates of the NEAREST"),
-        ("SELECT REGION(zones), COUNT(*) FROM shapes GROUP BY REGION(zones)", "REGION of objects"),
     ],
 )
 def test_what_is_not_supported_says_so(session: Session, tmp_path: Path, query: str, reason: str) -> None:
@@ -300,6 +299,26 @@ def test_show_tells_the_regions_that_extents_must_meet(session: Session, tmp_pat
     [shown] = session.execute("SHOW QUERY near;")
     assert isinstance(shown, Rows)
     assert ("region", "NEAREST 2 TO (1, 2) AND INTERSECTS zone") in [row[:2] for row in shown.rows]
+
+
+def test_region_is_the_first_one_that_holds_all_of_an_extent(session: Session, tmp_path: Path) -> None:
+    lines = ['low,"LINESTRING (10.001 50.001, 10.002 50.002)",1', "west,POINT (10.001 50.02),1"]
+    lines += ['over,"LINESTRING (10.001 50.001, 10.001 50.02)",1', 'far,"LINESTRING (0 0, 1 1)",1']
+    created(session, tmp_path, *lines)
+    zones = Path(__file__).parents[2] / "sample_data" / "zones.geojson"
+    list(session.execute(f"CREATE REGIONS zones FROM FILE '{zones}' NAME zone;"))
+    grouped = "SELECT REGION(zones) AS zone, COUNT(*) AS n FROM shapes GROUP BY REGION(zones)"
+    list(session.execute(f"REGISTER QUERY q AS {grouped}; RUN;"))
+    found = [{"zone": None, "n": 2}, {"zone": "north-west", "n": 1}, {"zone": "south-west", "n": 1}]
+    for text in (f"{grouped};", "SELECT * FROM q;"):
+        answer = [row | {"n": int(row["n"])} for row in rows(session, text)]
+        assert sorted(answer, key=lambda row: row["zone"] or "") == found
+    listed = rows(session, "SELECT id, REGION(zones) AS zone FROM shapes WHERE REGION(zones) IS NOT NULL;")
+    assert listed == [{"id": "low", "zone": "south-west"}, {"id": "west", "zone": "north-west"}]
+    features = run_script(session, f"{grouped};", form="geojson").decode().splitlines()
+    assert "Polygon" in [(json.loads(feature)["geometry"] or {}).get("type") for feature in features]
+    with pytest.raises(BindError, match="GROUP BY"):
+        list(session.execute("SELECT REGION(zones), COUNT(*) FROM shapes GROUP BY id;"))
 
 
 def test_the_number_of_a_nearest_may_be_a_parameter(session: Session, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_an_aggregate_binds(item: str, measure: Any, output: Any, taxis: Catalog
          ["h", ["arith", "+", G0, lit(1)], "BIGINT"]),
         ("n / 2 FROM taxis GROUP BY n / 2", [["arith", "/", ["col", "n"], lit(2)], "DOUBLE"],
          ["n / 2", G0, "DOUBLE"]),
-        ("REGION(zones) FROM taxis GROUP BY REGION(zones)", [["region_of", 21], "STRING"],
+        ("REGION(zones) FROM taxis GROUP BY REGION(zones)", [["region_of", 21, None], "STRING"],
          ["region", G0, "STRING"]),
         ("active FROM taxis GROUP BY active", [["col", "active"], "BOOLEAN"], ["active", G0, "BOOLEAN"]),
         ("name FROM taxis M, favourites F WHERE M.oid = F.oid GROUP BY F.name",

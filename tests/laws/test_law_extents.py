@@ -36,6 +36,7 @@ SHAPES = [
 ]
 ZONE = "POLYGON ((-1 -1, 1 -1, 1 1, -1 1, -1 -1), (0 0, 0 0.5, 0.5 0.5, 0.5 0, 0 0))"
 AREAS = ["POLYGON ((-1 -1, 2 -1, 2 2, -1 2, -1 -1))", "POLYGON ((0 -1, 2 1, 0 2, -2 1, 0 -1))", ZONE]
+ZONES = dict(zip("cab", [AREAS[0], AREAS[1], "POLYGON ((0 0, 4 0, 4 4, 0 4, 0 0))"], strict=True))
 RADII = [0.5, 0.75, 1.0, 1.3, 2.6]
 DEGREE_M = 111_195.08
 
@@ -92,7 +93,14 @@ def draw_query(draw: random.Random, planar: bool) -> Query:
     def second(key: str, shape: Shape, v: int) -> bool:
         return relates(shape, between, beside, planar)
 
-    match draw.choice(["clause", "where", "both", "not", "or", "nearest", "nearest in", "within"]):
+    forms = ["clause", "where", "both", "not", "or", "nearest", "nearest in", "within", "region"]
+    match draw.choice(forms):
+        case "region":
+            zone = draw.choice("abc")
+            return Query(
+                f"WHERE REGION(zones) = '{zone}'",
+                lambda key, shape, v: next((z for z in "abc" if covers(z, shape, planar)), None) == zone,
+            )
         case "clause":
             return Query(f"{relation} {text}", first)
         case "where":
@@ -117,6 +125,11 @@ def draw_query(draw: random.Random, planar: bool) -> Query:
             return Query(f"NEAREST {k} TO {place}", lambda *one: True, (place, k))
     place, k = (draw.choice(GRID), draw.choice(GRID)), draw.choice([1, 2])
     return Query(f"NEAREST {k} TO {place} {relation} {text}", first, (place, k))
+
+
+def covers(zone: str, shape: Shape, planar: bool) -> bool:
+    """Whether a zone of the set holds all of a shape."""
+    return relates(shape, "INSIDE", shapely.from_wkt(ZONES[zone]), planar)
 
 
 def draw_steps(draw: random.Random, kind: str) -> list[Objects]:
@@ -154,6 +167,11 @@ def script(folder: Path, steps: list[Objects], queries: list[Query], setting: Se
                 row = {"oid": key, "v": v, "ts": step, "shape": written(shape, setting.form)}
                 lines.append(json.dumps(row))
     (folder / "m.jsonl").write_text("\n".join(lines))
+    features = [
+        {"type": "Feature", "properties": {"zone": name}, "geometry": json.loads(shapely.to_geojson(one))}
+        for name, one in zip(ZONES, shapely.from_wkt([*ZONES.values()]), strict=True)
+    ]
+    (folder / "z.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": features}))
     selects = [f"SELECT oid{', DISTANCE' * bool(query.ranking)} FROM m {query.text}" for query in queries]
     counts = [f"SELECT COUNT(*) n, SUM(v) s FROM m {query.text}" for query in queries if not query.ranking]
     registered = [f"REGISTER QUERY q{i} AS {select};" for i, select in enumerate(selects)]
@@ -162,6 +180,7 @@ def script(folder: Path, steps: list[Objects], queries: list[Query], setting: Se
         f"CREATE {setting.kind} STREAM m (oid STRING, v BIGINT, shape STRING, ts TIMESTAMP) KEY oid"
         f" LOCATION (shape) TIME ts FROM FILE '{folder}/m.jsonl' TICK 1 s{' PLANAR' * setting.planar};"
         f" CREATE REGION zone AS {ZONE.replace('POLYGON ', 'POLYGON')};"
+        f" CREATE REGIONS zones FROM FILE '{folder}/z.geojson' NAME zone;"
     )
     asked = [f"{select};" for select in [*selects, *counts]]
     return "\n".join([create, *registered, *["RUN 1 STEPS;", *asked] * len(steps)])
@@ -250,7 +269,7 @@ def answers(
 ) -> tuple[list[dict[str, float | None]], list[Any]]:
     """The answers of the SELECTs after a step, each by its place in the script."""
     each = queries + counts
-    first = 2 + each + (step - 1) * (each + 1) + 2
+    first = 3 + each + (step - 1) * (each + 1) + 2
     rows = [[line["row"] for line in told if line.get("statement") == first + place] for place in range(each)]
     members = [{row["oid"]: row.get("distance") for row in some} for some in rows[:queries]]
     return members, [total for (total,) in rows[queries:]]

@@ -197,6 +197,8 @@ def _user_function(context: EvaluationContext, expr: CallExpr) -> Value:
 
 
 def _region_of(context: EvaluationContext, expr: RegionOfExpr) -> Value:
+    if expr.of_extent is not None:
+        return context.value(expr.of_extent)
     known = context.resolver
     return known.areas.first_members(expr.area, *_places(context), planar=known.planar)
 

@@ -17,7 +17,15 @@ from stqsh.lang.binder.parameters import Hole
 from stqsh.lang.binder.regions import over_meridian, polygon_text
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import NotSupportedError
-from stqsh.spec.expression import ColumnExpr, Expr, ExtentDistanceExpr, ExtentTestExpr, LiteralExpr
+from stqsh.spec.expression import (
+    CaseExpr,
+    ColumnExpr,
+    Expr,
+    ExtentDistanceExpr,
+    ExtentTestExpr,
+    LiteralExpr,
+    RegionOfExpr,
+)
 from stqsh.spec.region import (
     CircleSpec,
     NamedRegionSpec,
@@ -26,7 +34,7 @@ from stqsh.spec.region import (
     RectangleSpec,
     Region,
 )
-from stqsh.spec.stream import StreamSpec
+from stqsh.spec.stream import AreaSpec, StreamSpec
 
 _OF_EXTENTS = "over objects with an extent"
 
@@ -63,6 +71,19 @@ def extent_test(node: ast.Inside, region: Region, stream: StreamSpec, catalogue:
         case NamedRegionSpec():
             raise NotSupportedError(f"a region named by a parameter {_OF_EXTENTS}", node.region.span)
     raise NotSupportedError(f"a region that moves {_OF_EXTENTS}", node.region.span)
+
+
+def region_of(area: AreaSpec, stream: StreamSpec, catalogue: CatalogueView) -> RegionOfExpr:
+    """Return the first region by name of a set that holds all of an extent."""
+    names = sorted(area.members)
+    tests = []
+    for name in names:
+        parts = over_meridian(NamedRegionSpec(area.id, area.name, name), stream, catalogue)
+        polygon = polygon_text(catalogue.polygons(area, name) if parts is None else parts.regions)
+        planar = stream.planar
+        tests.append(ExtentTestExpr(_extent(stream), "inside", "polygon", polygon=polygon, planar=planar))
+    results = (LiteralExpr(name, "STRING") for name in (*names, None))
+    return RegionOfExpr(area.id, CaseExpr(tuple(tests), tuple(results), "STRING"))
 
 
 def nearest_distance(nearest: NearestSpec, stream: StreamSpec, span: Span) -> Expr:

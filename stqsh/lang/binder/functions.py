@@ -9,13 +9,14 @@ from stqsh.extensions import extension_names
 from stqsh.lang.ast.expressions import Call, Column, Expression, Literal, Name
 from stqsh.lang.ast.statements import CreateFunction
 from stqsh.lang.binder.choices import alike, as_text, number_type
+from stqsh.lang.binder.extents import region_of
 from stqsh.lang.binder.literals import timestamp_us
 from stqsh.lang.binder.names import area_named
 from stqsh.lang.binder.operators import described
 from stqsh.lang.binder.places import place_function
 from stqsh.lang.binder.scope import Bind, Scope, TypedExpression
 from stqsh.lang.catalogue import CatalogueView
-from stqsh.lang.errors import BindError, NotSupportedError, near
+from stqsh.lang.errors import BindError, near
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import NUMBERS, WHOLE_NUMBERS, a_type, type_named
 from stqsh.spec.expression import (
@@ -225,10 +226,6 @@ def _region(node: Call, scope: Scope) -> TypedExpression:
     name = node.arguments[0] if len(node.arguments) == 1 else None
     if not isinstance(name, Column) or name.qualifier is not None:
         raise BindError("REGION takes the name of a set of regions", node.span, expected=("REGION(zones)",))
-    if scope.stream.extent is not None:
-        raise NotSupportedError(
-            "REGION of objects with an extent, which may be in several regions", node.span
-        )
     area = area_named(Name(name.name, span=name.span), scope.catalogue)
     if not area.set:
         raise BindError(
@@ -236,4 +233,6 @@ def _region(node: Call, scope: Scope) -> TypedExpression:
             name.span,
             hint=f"REGION takes a set of regions; loc INSIDE {area.name} tests a single one",
         )
-    return TypedExpression(RegionOfExpr(area.id), "STRING", node.span)
+    extended = scope.stream.extent is not None
+    expr = region_of(area, scope.stream, scope.catalogue) if extended else RegionOfExpr(area.id)
+    return TypedExpression(expr, "STRING", node.span)
