@@ -246,3 +246,10 @@ def test_the_parent_is_small() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 30_000  # KiB
+
+
+def test_the_engine_is_there_before_the_compiler() -> None:
+    """Numba and pandas take seconds of processor time, and load while Spark starts."""
+    code = "import stqsh.engine.launch.main, sys; print([m for m in ('numba', 'pandas') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -32,7 +32,6 @@ from stqsh.engine.spark.spark_internals import (
     remove_file,
     write_metadata,
 )
-from stqsh.engine.state.file_store import sealed_files
 from stqsh.errors import EngineError
 from stqsh.program import program
 from stqsh.spec.offset import Offset
@@ -143,6 +142,8 @@ def describe_staged(control: ControlDb, files: Path) -> StagedSession:
         AuditError: the files are not of one step.
         DamagedFileError: a slot's head is damaged.
     """
+    from stqsh.engine.state.file_store import sealed_files  # numba: a session that starts needs it later
+
     progress, checkpoint = read_progress(control), checkpoint_blobs(files)
     batches = last_commit(checkpoint), last_offset(checkpoint), progress.batch
     if len(set(batches)) > 1 or progress.batch < 0:

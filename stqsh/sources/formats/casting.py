@@ -39,9 +39,7 @@ class CastColumn(NamedTuple):
 
 
 ISO = TimeFormat()
-_NULL_WORDS = pa.array(
-    ["n/a", "na", "n.a.", "#n/a", "null", "none", "nil", "(null)", "<null>", "\\n", "-", "--", "?"]
-)
+_NULL_WORDS = ("n/a", "na", "n.a.", "#n/a", "null", "none", "nil", "(null)", "<null>", "\\n", "-", "--", "?")
 _LONGEST_WORD = 12
 
 
@@ -95,7 +93,7 @@ def without_null_words(text: Array) -> Array:
         return text
     short = pc.if_else(shortest, text.view(pa.binary()), b"")
     readable = pc.if_else(pc.match_substring_regex(short, r"^[ -~]*$"), short, b"").view(pa.string())
-    are = pc.is_in(pc.ascii_lower(pc.ascii_trim_whitespace(readable)), value_set=_NULL_WORDS)
+    are = pc.is_in(pc.ascii_lower(pc.ascii_trim_whitespace(readable)), value_set=pa.array(_NULL_WORDS))
     kept: Array = pc.if_else(are, None, text) if pc.any(are).as_py() else text
     return kept
 

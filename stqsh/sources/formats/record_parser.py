@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.arrays import Mask
-from stqsh.core.conditions.evaluation import compute
-from stqsh.core.conditions.resolver import Located, Resolver
-from stqsh.core.conditions.user_functions import by_row
 from stqsh.core.state.interner import SeenKeys
-from stqsh.core.state.slot_state import SlotState
 from stqsh.sources.dead_letters import DeadLetter
 from stqsh.sources.formats.casting import cast_numbers, without_infinite
 from stqsh.sources.formats.pyarrow_typing import Array, pc
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.spec.expression import Expr
+
+if TYPE_CHECKING:
+    from stqsh.core.conditions.resolver import Located
 
 #: The number of characters of a bad row that are kept, so that the row can be corrected and fed again.
 TEXT_LIMIT = 4000
@@ -220,6 +219,12 @@ def _compute_column(
         columns: the columns before it, in their types, (n,) each, at least one.
         location: which of them are the location.
     """
+    # numba: only when needed
+    from stqsh.core.conditions.evaluation import compute
+    from stqsh.core.conditions.resolver import Resolver
+    from stqsh.core.conditions.user_functions import by_row
+    from stqsh.core.state.slot_state import SlotState
+
     with by_row() as failed:
         found = compute(value, columns, 0, Resolver(SlotState.fresh(0), location))
     if kind == "TIMESTAMP":

@@ -12,11 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from stqsh.errors import SourceError
 from stqsh.fs import atomic_write
-from stqsh.sources.live.decoding import Messages
+
+if TYPE_CHECKING:
+    from stqsh.sources.live.decoding import Messages
 
 Position: TypeAlias = "dict[str, int]"
 """The next place to read in each part, by the part's name."""
