@@ -186,13 +186,13 @@ def _asked_records(stream: StreamSpec, text: str | None, ask: Ask | None) -> _Re
     """Return the objects in the slots of a cluster, or a large sample of them; for events, the last ones."""
     if ask is None:
         raise NotPublishedError("the slots are on other hosts")
-    table = ask(_question(stream, [stream.x, stream.y, *([] if text is None else [text])]))
+    table = ask(question(stream, [stream.x, stream.y, *([] if text is None else [text])]))
     table = table.take(np.arange(0, table.num_rows, 1 + table.num_rows // RECENT)).combine_chunks()
     x, y = (table.column(name).to_numpy().astype(np.float64) for name in (stream.x, stream.y))
     return _Records(x, y, None if text is None else pa.concat_arrays(table.column(text).chunks))
 
 
-def _question(stream: StreamSpec, columns: list[str]) -> SnapshotSpec:
+def question(stream: StreamSpec, columns: list[str]) -> SnapshotSpec:
     """Return the snapshot of columns of a stream's objects; for events, of the latest ones."""
     latest = (OrderColumn(ColumnExpr(stream.time), is_descending=True),) if stream.is_event else ()
     select = tuple(SelectColumn(column, ColumnExpr(column)) for column in columns)

@@ -19,8 +19,8 @@ class TaskTiming(Struct, frozen=True):
         store_us: an operator's time to store its state.
         rebuilt: whether the state had to be rebuilt from its log.
         executor: the location of the executor with the slot's arrays; "" on one machine.
-        rows: on a cluster, the first row of each stream, by id, to which the slot's log refers after this
-            batch or before it.
+        rows: on a cluster, what the slot's log refers to after this batch or before it: the first row of each
+            stream, by id, and 0 for each routing, by its number.
     """
 
     at: Literal["plan", "source", "evaluate", "aggregate"] | str

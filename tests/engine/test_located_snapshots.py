@@ -21,9 +21,12 @@ from stqsh.engine.config import TUNING
 from stqsh.engine.operators import located_snapshots
 from stqsh.engine.operators.located_snapshots import AnswerSlots, LocatedSnapshots, SlotShares
 from stqsh.engine.state.arena import Arena
+from stqsh.errors import NotPublishedError
 from stqsh.lang.syntax.parse import parse
+from stqsh.sources.recent_input import question
 from stqsh.spec.query import AskSpec
 from stqsh.spec.stats import TaskTiming
+from stqsh.storage.catalogue import live_streams
 from stqsh.storage.control_log import entries_after
 from stqsh.storage.engine_info import EngineInfo, write_engine
 
@@ -127,6 +130,19 @@ def test_where_an_executor_is_gone_the_question_goes_through_the_log(
     executors.busy = set()
     assert tables([ask(session, text, direct=True) for text in ASKED]) == expected
     assert asked_by_log(session) == before + 1
+
+
+def test_the_engine_itself_asks_for_the_places_of_objects(
+    session: Session, executors: Executors, located: LocatedSnapshots
+) -> None:
+    taxis = next(one.spec for one in live_streams(session.connection.db) if one.name == "taxis")
+    found = located.table(question(taxis, [taxis.x, taxis.y]))
+    expected = ask(session, f"SELECT {taxis.x}, {taxis.y} FROM taxis;", direct=True)
+    assert [sorted(map(str, rows)) for rows in tables([expected])] == [sorted(map(str, found.to_pylist()))]
+    assert found.num_rows > 3
+    executors.busy = {"executor_h_1"}
+    with pytest.raises(NotPublishedError, match="executor_h_1 is gone"):
+        located.table(question(taxis, [taxis.x]))
 
 
 def test_slots_at_different_steps_are_no_answer(

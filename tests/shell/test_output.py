@@ -169,6 +169,10 @@ VALUES = {
     "int": (pa.int32(), st.integers(-(2**31), 2**31 - 1)),
     "real": (pa.float64(), st.floats()),
     "flag": (pa.bool_(), st.booleans()),
+    "terms": (
+        pa.list_(pa.struct([("term", pa.string()), ("count", pa.int64())])),
+        st.lists(st.tuples(st.text(), st.integers(0, 99)).map(list), max_size=2),
+    ),
 }
 
 
@@ -177,12 +181,12 @@ VALUES = {
 def test_every_value_survives_json(kind: str, data: st.DataObject) -> None:
     arrow_type, values = VALUES[kind]
     column = data.draw(st.lists(st.none() | values, max_size=20))
-    read = [
-        json.loads(fragment) for fragment in json_fragments(pa.chunked_array([pa.array(column, arrow_type)]))
-    ]
+    pairs = [one and [*map(tuple, one)] for one in column] if kind == "terms" else column
+    array = pa.array(pairs, arrow_type)
+    read = [json.loads(fragment) for fragment in json_fragments(pa.chunked_array([array]))]
     finite = [None if isinstance(one, float) and one - one != 0 else one for one in column]
     assert read == finite
-    assert len(texts(pa.array(column, arrow_type))) == len(column)
+    assert len(texts(array)) == len(column)
 
 
 def test_formats_are_checked() -> None:

@@ -82,7 +82,7 @@ class ReportedRows:
         self._rows = self._rows | reported
 
     def first(self) -> dict[int, int] | None:
-        """Return the first row of each stream, by id, that any log needs; None if it is not known."""
+        """Return what any log refers to, see `first_rows`; None if it is not known."""
         rows = self._rows
         operators = ("evaluate", "dealers") if self._deals() else ("evaluate",)
         if any(sum(at == operator for at, _ in rows) < self._slots for operator in operators):

@@ -124,7 +124,7 @@ class SlotStore(Protocol):
         """Return the chunks of each batch since the snapshot, in order."""
 
     def logged_rows(self) -> dict[int, int]:
-        """Return the first row of each stream, by id, to which the log refers before or after this batch."""
+        """Return what the log refers to before or after this batch, see `first_rows`."""
 
 
 class _State(msgspec.Struct, frozen=True, array_like=True):
@@ -136,7 +136,7 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
         seal: the snapshot's.
         last: the checksum of the last file, log or snapshot; 0 for none.
         meta: the slot's position and costs.
-        rows: the first row of each stream, by id, to which the log refers.
+        rows: what the log refers to, see `first_rows`.
         id: the suffix of the snapshot's name; "" if an earlier version of stqsh wrote it.
         waiting: the logs of the last versions that are not in a file yet.
     """
@@ -317,7 +317,7 @@ class FileStore:
             yield from unpack_logs(content)
 
     def logged_rows(self) -> dict[int, int]:
-        """Return the first row of each stream, by id, to which the log refers before or after this batch."""
+        """Return what the log refers to before or after this batch, see `first_rows`."""
         return merge_least(self._before.rows, self._state.rows)
 
     def _log_files(self) -> list[bytes | memoryview]:
@@ -363,9 +363,7 @@ class FileStore:
 
 
 def first_logged_rows(state: Path) -> dict[int, int]:
-    """Return the first row of each stream, by id, that any slot's log needs, whichever batch is repeated.
-
-    Streams to which no log refers are left out.
+    """Return what any slot's log refers to, see `first_rows`, whichever batch is repeated.
 
     Args:
         state: the folder in which slots keep their state.

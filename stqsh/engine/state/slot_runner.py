@@ -39,7 +39,7 @@ class SlotTiming:
 
     Attributes:
         rebuilt: whether the arena could not be used.
-        rows: the first row of each stream, by id, to which the log refers after this batch or before it.
+        rows: what the log refers to after this batch or before it, see `first_rows`.
     """
 
     open_us: int

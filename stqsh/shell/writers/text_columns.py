@@ -147,7 +147,7 @@ def _pair_lists(array: Any) -> list[bytes]:
     compute: Any = pc
     elements = array.flatten()  # without those of nulls
     parts = [
-        pa.array(json_fragments(part.dictionary)).take(part.indices)
+        pa.array(json_fragments(part.dictionary), pa.binary()).take(part.indices)
         for part in (
             compute.struct_field(elements, field.name).dictionary_encode() for field in elements.type
         )
