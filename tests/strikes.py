@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -42,8 +43,8 @@ A_ROUND = 12
 """Strikes of one round at most; a round that ends before leaves the others to the next."""
 REST_S = 2.0, 15.0
 """How long the session is left alone between two strikes."""
-CUT_S, FAILING_S, SLOW_S = (1.0, 45.0), (5.0, 60.0), (5.0, 40.0)
-"""How long a network is cut, and a storage fails or is slow."""
+CUT_S, FAILING_S, SLOW_S, AWAY_S = (1.0, 45.0), (5.0, 60.0), (5.0, 40.0), (0.0, 10.0)
+"""How long a network is cut, a storage fails or is slow, and a lost host is not replaced."""
 PATIENCE_S = 900.0
 """How long a session may print nothing."""
 _PYTHON, _ENGINE, _JAVA = "worker_daemo[n]", "engine.launch.mai[n]", "PythonGatewayServe[r]"
@@ -58,12 +59,14 @@ class Striker:
         made: the cluster.
         draw: decides what is struck, and for how long.
         fault: the file that says what is wrong with S3; None if the storage is HDFS.
+        hurry: how many times shorter the strikes, and the times between them, are.
         done: the strikes so far, by name.
     """
 
     made: Cluster
     draw: random.Random
     fault: Path | None
+    hurry: float = 1.0
     done: Counter[str] = field(default_factory=Counter)
 
     def strike(self, name: str) -> None:
@@ -72,6 +75,10 @@ class Striker:
         if STRIKES[name](self):
             self.done[name] += 1
             print(f"  {name}, {time.monotonic() - begun:.0f} s", flush=True)
+
+    def seconds(self, between: tuple[float, float]) -> float:
+        """Some time."""
+        return self.draw.uniform(*between) / self.hurry
 
     def worker(self) -> str:
         """The name of some worker."""
@@ -89,7 +96,7 @@ def _kill_python(striker: Striker) -> bool:
 def _lose_host(striker: Striker) -> bool:
     """Lose a host with its disk; another one comes a while later."""
     striker.made.lose_worker(striker.worker())
-    time.sleep(striker.draw.uniform(0, 10))
+    time.sleep(striker.seconds(AWAY_S))
     striker.made.add_worker()
     return True
 
@@ -103,7 +110,7 @@ def _cut_network(striker: Striker) -> bool:
     hosts = [made.driver, made.services, *(made.workers[name] for name in sorted(made.workers))]
     one, other = striker.draw.sample(hosts, 2)
     made.hosts.cut(one, other)
-    time.sleep(striker.draw.uniform(*CUT_S))
+    time.sleep(striker.seconds(CUT_S))
     made.hosts.mend(one, other)
     print(f"  between {one.name} and {other.name}:", end="")
     return True
@@ -111,7 +118,7 @@ def _cut_network(striker: Striker) -> bool:
 
 def _fail_storage(striker: Striker) -> bool:
     """Let the storage answer with errors, or not be there, for a while."""
-    seconds = striker.draw.uniform(*FAILING_S)
+    seconds = striker.seconds(FAILING_S)
     if striker.fault is None:
         restart_name_node(striker.made, seconds)
         return True
@@ -123,7 +130,7 @@ def _fail_storage(striker: Striker) -> bool:
 
 def _slow_storage(striker: Striker) -> bool:
     """Let each request to the storage take some time, or all of them wait."""
-    seconds = striker.draw.uniform(*SLOW_S)
+    seconds = striker.seconds(SLOW_S)
     if striker.fault is None:
         pattern = striker.draw.choice(("NameNod[e]", "DataNod[e]"))
         striker.made.services.signal(pattern, "STOP")
@@ -148,40 +155,59 @@ STRIKES: dict[str, Callable[[Striker], bool]] = {
 WEIGHTS = {"executor": 3, "python": 2, "host": 3, "driver": 3, "network": 4, "errors": 3, "slow": 2}
 
 
-def strike_while_it_runs(striker: Striker, process: subprocess.Popen[bytes], out: Path, most: int) -> None:
-    """Strike at random times until a process ends, at most `most` times.
+def strike_while_it_runs(
+    striker: Striker, process: subprocess.Popen[bytes], out: Path, names: list[str]
+) -> None:
+    """Strike at random times until a process ends, the last of the names first.
 
     Raises:
         AssertionError: the process has failed, or prints nothing for `PATIENCE_S`.
     """
-    made, draw = striker.made, striker.draw
-    names = draw.choices(list(WEIGHTS), list(WEIGHTS.values()), k=most)
+    made = striker.made
     size, since, due = 0, time.monotonic(), 0.0
     while process.poll() is None:
         time.sleep(0.05)
         now, printed = time.monotonic(), out.stat().st_size
         if printed != size:
             size, since = printed, now
-        due = due or (now + draw.uniform(*REST_S) if printed else 0.0)
+        due = due or (now + striker.seconds(REST_S) if printed else 0.0)
         assert now - since < PATIENCE_S, f"nothing is printed after {size} bytes: {made.said()}"
         if names and due and now > due:
             striker.strike(names.pop())
-            due = time.monotonic() + draw.uniform(*REST_S)
+            due = time.monotonic() + striker.seconds(REST_S)
     errors = out.with_suffix(".err").read_text(errors="replace")
     assert process.returncode == 0, f"{striker.done}: {errors[-3000:]}{made.said()}"
 
 
-def run_round(folder: Path, unpacked: Path, store: str, seed: int, most: int, steps: int) -> Counter[str]:
-    """Run one session under at most `most` strikes; raise AssertionError where it prints something else.
+class Striking(NamedTuple):
+    """What is struck in a round.
+
+    Attributes:
+        seed: decides data, queries and strikes.
+        most: how many strikes there are at most, if they are drawn.
+        names: the strikes in order, instead of drawn ones.
+        hurry: see `Striker`.
+    """
+
+    seed: int
+    most: int = 0
+    names: tuple[str, ...] = ()
+    hurry: float = 1.0
+
+
+def run_round(
+    folder: Path, unpacked: Path, store: str, striking: Striking, steps: int = STEPS
+) -> Counter[str]:
+    """Run one session under strikes; raise AssertionError where it prints something else.
 
     Args:
         folder: an empty folder that hosts do not see.
         unpacked: stqsh for the hosts.
         store: `s3` or `hdfs`.
-        seed: decides data, queries and strikes.
-        most: how many strikes there are.
+        striking: what is struck.
         steps: how long the session is.
     """
+    seed, most, names, hurry = striking
     file, out = mixed_script(folder, seed, steps), folder / "struck.jsonl"
     with local_session(folder / "local", slots=2, published=True) as session:
         expected = run_script(session, archived_elsewhere(file.read_text(encoding="utf-8")), file)
@@ -190,9 +216,10 @@ def run_round(folder: Path, unpacked: Path, store: str, seed: int, most: int, st
     with cluster(folder, workers=2, binds={"stqsh": unpacked}, environ=environ) as made:
         uri = start_hdfs(made) if fault is None else start_s3(made, fault)
         settings = {"spark.pyspark.python": "/srv/stqsh/bin/python", "session.storage": uri}
-        striker = Striker(made, random.Random(seed), fault)
+        striker = Striker(made, random.Random(seed), fault, hurry)
+        drawn = striker.draw.choices(list(WEIGHTS), list(WEIGHTS.values()), k=most)
         process = made.start(made.profile("hosts", settings), ["run", str(file), "--format", "jsonl"], out)
-        strike_while_it_runs(striker, process, out, most)
+        strike_while_it_runs(striker, process, out, [*reversed(names)] or drawn)
     if out.read_bytes() != expected:
         (folder / "expected.jsonl").write_bytes(expected)
         raise AssertionError(f"seed {seed}: after {dict(striker.done)} the output differs, see {folder}")
@@ -222,7 +249,7 @@ def main() -> int:
             folder = Path(tempfile.mkdtemp(prefix="stqsh-strikes-"))
             print(f"seed {seed}, {store}", flush=True)
             most = min(A_ROUND, wanted.strikes - done.total())
-            done.update(run_round(folder, shared / "unpacked", store, seed, most, wanted.steps))
+            done.update(run_round(folder, shared / "unpacked", store, Striking(seed, most), wanted.steps))
             shutil.rmtree(folder)
             counts = ", ".join(f"{name} {count}" for name, count in sorted(done.items()))
             print(f"seed {seed}: same output; {done.total()} so far ({counts})", flush=True)

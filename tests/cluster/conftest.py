@@ -64,3 +64,14 @@ def hdfs() -> None:
         hdfs_jars()
     except LibraryMissingError as problem:
         pytest.skip(f"no HDFS: {problem}")
+
+
+@pytest.fixture(scope="session")
+def s3() -> None:
+    """Skip where the jars cannot be had by which Spark writes to S3."""
+    from stqsh.engine.spark.object_store import s3_jars
+
+    try:
+        s3_jars()
+    except LibraryMissingError as problem:
+        pytest.skip(f"no S3: {problem}")

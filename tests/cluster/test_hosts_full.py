@@ -19,9 +19,6 @@ from support.mixed import archived_elsewhere, mixed_script
 from support.running import run_script
 from support.s3 import CREDENTIALS
 
-from stqsh.engine.spark.maven import LibraryMissingError
-from stqsh.engine.spark.object_store import s3_jars
-
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1500)]
 RECORDS, RATE = 6000, 1000
 """What goes through Kafka, and how much a second."""
@@ -51,15 +48,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
 http.server.HTTPServer((sys.argv[1], 8000), Handler).serve_forever()
 """
-
-
-@pytest.fixture(scope="session")
-def s3(kafka_jars: Path) -> None:
-    """Skip where the jars cannot be had by which Spark writes to S3."""
-    try:
-        s3_jars()
-    except LibraryMissingError as problem:
-        pytest.skip(f"no S3: {problem}")
 
 
 def before_first_run(text: str, statements: str) -> str:
@@ -149,6 +137,8 @@ def test_all_kinds_of_questions_print_what_one_machine_prints(
     folder: Path, unpacked: Path, store: str, request: pytest.FixtureRequest
 ) -> None:
     request.getfixturevalue(store)
+    if store == "s3":
+        request.getfixturevalue("kafka_jars")
     start: Callable[[Cluster], str] = {"hdfs": start_hdfs, "s3": start_s3}[store]
     file = mixed_script(folder, seed=1)
     expected = printed_by_one_machine(folder, file)

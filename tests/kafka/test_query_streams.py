@@ -14,11 +14,14 @@ import orjson
 import pytest
 from support.kafka import add_partitions, make_topic, send
 from support.killing import STOPPED_S
+from support.local import local_session
 from support.query_streams import commands, execute, intakes, session_without_engine
+from support.running import log_so_far
 
 from stqsh.broker.kafka import KafkaBroker
-from stqsh.client.api import Session
+from stqsh.client.api import Session, connect
 from stqsh.client.results import Rows
+from stqsh.client.run import RunHandle
 from stqsh.storage.control_log import read_log
 from stqsh.storage.queries.query_streams import find_query_stream
 
@@ -159,3 +162,48 @@ def test_each_row_counts_once_whatever_is_killed(tmp_path: Path, broker: KafkaBr
         assert deaths > 2
         assert counts(killed) == counts(calm) == (ROWS, 0)
         assert commands(read_log(killed.connection.db)) == commands(read_log(calm.connection.db))
+
+
+FLEET = """CREATE MOVING STREAM taxis FROM GENERATOR 'network'
+  (objects => 200, bounds => '0, 0, 0.2, 0.2') TICK 1 s;
+REGISTER QUERIES watch FROM KAFKA '{address}' TOPIC '{topic}'
+  AS SELECT oid, status FROM taxis WHERE status = :s INSIDE CIRCLE(:x, 0.1, 9 km);"""
+
+
+@pytest.mark.spark
+@pytest.mark.cluster
+@pytest.mark.timeout(900)
+def test_rows_ask_of_a_cluster_what_they_ask_of_one_machine(tmp_path: Path, broker: KafkaBroker) -> None:
+    dice = random.Random(3)
+    first = [row(f"q{at}", dice.choice(["free", "busy"]), dice.random() / 5) for at in range(30)]
+    then = [row(f"q{at}", dice.choice(["free", "busy"]), dice.random() / 5) for at in range(20, 40)]
+    parts = [first, [*then, *((f"q{at}".encode(), None) for at in range(10))], [row("q3"), row("q25", x=0.1)]]
+
+    def told(session: Session) -> bytes:
+        """All updates, while rows register, change and drop queries between runs."""
+        topic, sent = make_topic(broker.address, f"q-{random.random()}", 1), 0
+        execute(session, FLEET.format(address=broker.address, topic=topic))
+        for part in parts:
+            send(broker.address, topic, part)
+            sent += len(part)
+            wait_until(lambda sent=sent: counts(session) == (sent, 0))  # type: ignore[misc]
+            running = next(one for one in session.outcomes("RUN 4 STEPS;") if isinstance(one, RunHandle))
+            running.wait()
+        return log_so_far(session, running)
+
+    with local_session(tmp_path / "one", slots=2, published=True) as session, intakes(session):
+        expected = told(session)
+    told_of = {line.split(b'"')[3] for line in expected.splitlines()}
+    assert told_of >= {b"q3", b"q9", b"q25"}, "changed, dropped and changed again"
+    assert any(f"q{at}".encode() in told_of for at in range(30, 40)), "registered by later rows"
+    profile = tmp_path / "cluster.yaml"
+    profile.write_text(PROFILE, encoding="utf-8")
+    with connect(home=tmp_path / "homes", temporary=True, autoplay=False, profile=str(profile)) as session:
+        session.start_engine()
+        assert told(session) == expected
+
+
+PROFILE = """
+spark: {master: "local-cluster[2,1,1024]", executor.memory: 700m}
+engine: {slots: 2, memory: 1g}
+"""
