@@ -11,7 +11,7 @@ from stqsh.storage.catalogue import live_queries, query_by_id
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.progress import mark_ended, record_growth
 
-SPEC = '{"stream":"s","stream_id":1,"text":"","kind":"range","region":{"type":"all"}}'
+SPEC = '{"stream":"s","stream_id":1,"text":"","kind":"range","members":{"region":{"type":"all"}}}'
 INSERT = (
     "INSERT INTO queries (id, name, stream_id, spec, state, seq, size, since_us)"
     f" VALUES (?, ?, 1, '{SPEC}', 'active', 1, 0, 0)"
