@@ -440,6 +440,8 @@ def areas_of(expr: Expr | None) -> set[int]:
 
 def focal_keys_in(expr: Expr | None) -> tuple[Key, ...]:
     """Return the keys of the focal objects of an expression's regions, each once, in order."""
+    if expr is None:
+        return ()
     regions = [node.region for node in find_nodes(expr, InsideExpr)]
     return tuple(dict.fromkeys(region.focal for region in regions if isinstance(region, MOVING)))
 

@@ -245,8 +245,8 @@ class QuerySpec(SlotQuery, frozen=True, kw_only=True):
 
 def focal_keys(query: SlotQuery | SnapshotSpec) -> tuple[Key, ...]:
     """Return the keys of the focal objects of a query's region and condition, each once."""
-    own = query.region.focal_key
-    return tuple(dict.fromkeys([*([] if own is None else [own]), *focal_keys_in(query.condition)]))
+    own, others = query.region.focal_key, focal_keys_in(query.condition)
+    return others if own is None else (own, *(key for key in others if key != own))
 
 
 def slot_query(query: QuerySpec) -> SlotQuery:

@@ -136,7 +136,9 @@ class PlannerState:
             return
         first = seq + 1 - len(each)
         self._focal_of_query.update((first + at, (new.stream_id, keys)) for at, keys in enumerate(each))
-        self.focal.setdefault(new.stream_id, Counter()).update(chain.from_iterable(each))
+        if new.stream_id not in self.focal:
+            self.focal[new.stream_id] = Counter()
+        self.focal[new.stream_id].update(chain.from_iterable(each))
 
     def _add_refreshed(self, seq: int, new: QuerySpec | QueryBlock) -> None:
         example, count = (new.example, new.count) if isinstance(new, QueryBlock) else (new, 1)
@@ -165,7 +167,8 @@ class PlannerState:
 
     def broadcasts(self, stream_id: int, key: Key) -> bool:
         """Return whether every slot already gets the records of this key."""
-        return self.focal.get(stream_id, Counter())[key] > 0
+        counts = self.focal.get(stream_id)
+        return counts is not None and counts[key] > 0
 
     def focal_keys(self, stream_id: int) -> tuple[Key, ...]:
         """List the keys of one stream whose records go to every slot."""
