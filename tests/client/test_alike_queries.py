@@ -35,6 +35,16 @@ FORMS: dict[str, Callable[[int], str]] = {
     "counted": lambda n: f"COUNT(*) AS n FROM taxis INSIDE ({n}, 0, {n + 1}, 5) GROUP BY oid",
     "nearest": lambda n: f"oid FROM taxis NEAREST 3 TO ({n}, {n}.5)",
     "nearest, first typed": lambda n: f"oid FROM taxis NEAREST 3 TO ({n}, {n}.5) WHERE speed < 2",
+    "around": lambda n: f"oid FROM taxis INSIDE CIRCLE(800 m) AROUND 'it''s {n}; -- 7'",
+    "around, a rectangle": lambda n: f"oid FROM taxis WHERE speed > 1 INSIDE RECT(8, 9) AROUND 'taxi-{n}'",
+    "around whole numbers": lambda n: f"oid FROM buses INSIDE CIRCLE(8) AROUND {n}",
+    "around numbers, of texts": lambda n: f"oid FROM taxis INSIDE CIRCLE(8) AROUND {n}",
+    "around texts, of numbers": lambda n: f"oid FROM buses INSIDE CIRCLE(8) AROUND '{n}'",
+    "around what is too large": lambda n: f"oid FROM buses INSIDE CIRCLE(8) AROUND {n * 1_000_000_000}",
+    "around two": lambda n: (
+        f"oid FROM taxis WHERE NOT loc INSIDE CIRCLE(9) AROUND 'b' INSIDE CIRCLE(8) AROUND '{n}'"
+    ),
+    "nearest to an object": lambda n: f"oid, DISTANCE FROM taxis NEAREST 3 TO 'taxi-{n}'",
     "view": lambda n: f"oid FROM fast INSIDE ({n}, 0, {n + 1}, 5)",
     "over the meridian": lambda n: f"oid FROM taxis INSIDE ({170 + n}, 0, {175 + n}, 5)",
     "limited": lambda n: f"oid FROM taxis INSIDE ({n}, 0, {n + 1}, 5) LIMIT {n % 2 + 1}",
@@ -128,7 +138,13 @@ def test_a_form_is_bound_anew_once_its_stream_is_another(
     assert stream == made
 
 
-@pytest.mark.parametrize("form", ["rectangle", "planar", "circle", "in WHERE", "counted", "nearest", "view"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        *("rectangle", "planar", "circle", "in WHERE", "counted", "nearest", "view", "around"),
+        *("around, a rectangle", "around whole numbers", "nearest to an object"),
+    ],
+)
 def test_a_statement_of_a_known_form_is_not_bound_again(
     form: str, opened: Callable[[str], tuple[Session, ControlDb]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

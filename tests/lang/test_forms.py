@@ -35,11 +35,29 @@ def test_a_statement_of_a_form_is_the_one_that_is_parsed_word_by_word(form: str)
     assert all(alike_of(read) is not None for read in others)  # type: ignore[arg-type]
 
 
+def test_a_focal_object_may_differ_by_its_key() -> None:
+    keys = ("'a'", "'it''s; -- 1.5'", "''", "7", "-8", "'b'")
+    texts = [
+        f"REGISTER QUERY q{at} AS SELECT oid FROM m INSIDE CIRCLE(2 km) AROUND {key}"
+        for at, key in enumerate(keys)
+    ]
+    read = parse(";\n".join(texts))
+    for one in read:
+        whole = parse_whole(one.piece)
+        assert one == whole and list(in_full(one)) == list(in_full(whole))
+    alike = [alike_of(one) for one in read]  # type: ignore[arg-type]
+    assert [None if one is None else one.values for one in alike] == [
+        *(None, ("it's; -- 1.5",), ("",)),
+        *(None, (-8,)),  # a number is of another form than a text
+        None,  # the form of whole numbers replaced that of texts
+    ]
+
+
 def test_a_form_has_the_numbers_of_its_region_only() -> None:
     text = "REGISTER QUERY {} AS SELECT oid FROM m WHERE speed > {} INSIDE (-1, {}, 3, 4);"
     statements = parse("".join(text.format(*given) for given in [("a", 5, 2), ("b", 5, 2.5), ("c", 6, 2)]))
     alike = [alike_of(one) for one in statements]  # type: ignore[arg-type]
-    assert isinstance(alike[1], Alike) and alike[1].numbers == (-1, 2.5, 3, 4)
+    assert isinstance(alike[1], Alike) and alike[1].values == (-1, 2.5, 3, 4)
     assert alike[2] is None, "another condition is another form"
     assert alike[1].form.with_parameters() == (
         "REGISTER QUERIES AS SELECT oid FROM m WHERE speed > 5 INSIDE (:c0, :c1, :c2, :c3)"

@@ -1,11 +1,12 @@
-"""Read statements that are alike but for a name and the numbers of a region, as scripts have by the thousand.
+"""Read statements that are alike but for a name and the values of a region, as scripts have by the thousand.
 
-Idea: the numbers cut the text of a REGISTER QUERY into fixed parts. A text with the same fixed parts as an
-earlier one is the same statement with another name and other numbers, so neither words nor a tree are needed
-to know what it says. Its SELECT is parsed only if somebody looks at it.
+Idea: numbers and quoted texts cut the text of a REGISTER QUERY into fixed parts. A text with the same fixed
+parts as an earlier one is the same statement with another name and other values, so neither words nor a tree
+are needed to know what it says. Its SELECT is parsed only if somebody looks at it.
 
-Invariant: only numbers that are coordinates of the region, or the radius of a circle, may differ, because any
-finite number parses there. All other numbers are part of the form. Cost: one search for numbers a statement.
+Invariant: only numbers that are coordinates of the region or the radius of a circle may differ, because any
+finite number parses there, and the key of a focal object, if both are texts or both are numbers. All other
+values are part of the form. Cost: one search for values a statement.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ import math
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal as OneOf
+from typing import NamedTuple, TypeAlias
 
 from stqsh.lang.ast.expressions import (
     And,
     Circle,
     Inside,
     Literal,
+    MovingCircle,
+    MovingRectangle,
     Name,
     Nearest,
     Rectangle,
@@ -32,10 +36,15 @@ from stqsh.lang.ast.statements import Drop, RegisterQuery, Select, Statement
 
 _HEAD = re.compile(r"REGISTER QUERY ([^\W\d]\w{0,254})(?= AS )", re.ASCII)
 _DROP = re.compile(r"DROP QUERY ([^\W\d]\w{0,254})", re.ASCII)
-_NUMBERS = re.compile(r"([-0-9.][0-9.]*(?:[eE][+-]?[0-9]+)?)")  # what is no number, such as a sign, is fixed
+_VALUES = re.compile(
+    r"('(?:[^']|'')*'|[-0-9.][0-9.]*(?:[eE][+-]?[0-9]+)?)"
+)  # a lone sign is no number, but fixed
 _MOST_DIGITS = 18
 _MOST_FORMS = 1000
 _CORNERS, _CENTRE = 4, 2
+
+Kind: TypeAlias = OneOf["", "DOUBLE", "BIGINT", "STRING"]
+"""The type of a value that may differ; "" for one that may not."""
 
 
 @dataclass(eq=False)
@@ -43,11 +52,13 @@ class Form:
     """What statements that are alike have in common.
 
     Attributes:
-        parts: the text from the query's name on, around the numbers that may differ.
+        parts: the text from the query's name on, around the values that may differ.
+        types: the types of these values.
         count: how many statements were read by this form.
     """
 
     parts: tuple[str, ...]
+    types: tuple[Kind, ...]
     count: int = 0
 
     def with_parameters(self) -> str:
@@ -59,14 +70,14 @@ class Form:
 
 
 class Alike(NamedTuple):
-    """A statement as a form, and the numbers that are its own."""
+    """A statement as a form, and the values that are its own."""
 
     form: Form
-    numbers: tuple[int | float, ...]
+    values: tuple[int | float | str, ...]
 
 
 def alike_of(statement: RegisterQuery) -> Alike | None:
-    """Return the form and the numbers of a statement that was read by a form; None for others."""
+    """Return the form and the values of a statement that was read by a form; None for others."""
     found: Alike | None = statement.__dict__.get("alike")
     return found
 
@@ -77,13 +88,13 @@ class Forms:
 
     Attributes:
         keywords: the words in capitals that may be no names.
-        free: which numbers may differ, by the fixed parts of a text.
-        forms: the forms, by the fixed parts and the numbers that may not differ.
+        free: which values may differ, by the fixed parts of a text.
+        forms: the forms, by the fixed parts and the values that may not differ.
         drop: a DROP QUERY of one name.
     """
 
     keywords: Collection[str]
-    free: dict[tuple[str, ...], list[bool]] = field(default_factory=dict)
+    free: dict[tuple[str, ...], list[Kind]] = field(default_factory=dict)
     forms: dict[tuple[tuple[str, ...], tuple[str, ...]], Form] = field(default_factory=dict)
     drop: Drop | None = None
 
@@ -94,16 +105,16 @@ class Forms:
             return None
         if head.re is _DROP:
             return self.drop and _dropping(self.drop, piece, _named(head))
-        cut = _NUMBERS.split(piece.text[head.end() :])
-        fixed, numbers = tuple(cut[::2]), cut[1::2]
+        cut = _VALUES.split(piece.text[head.end() :])
+        fixed, values = tuple(cut[::2]), cut[1::2]
         free = self.free.get(fixed)
         if free is None:
             return None
-        others = tuple(text for text, differs in zip(numbers, free, strict=True) if not differs)
+        others = tuple(text for text, kind in zip(values, free, strict=True) if not kind)
         form = self.forms.get((fixed, others))
         if form is None:
             return None
-        own = [_number(text) for text, differs in zip(numbers, free, strict=True) if differs]
+        own = [_value(text, kind) for text, kind in zip(values, free, strict=True) if kind]
         form.count += 1
         return None if None in own else _late(piece, _named(head), Alike(form, tuple(own)))  # type: ignore[arg-type]
 
@@ -116,8 +127,8 @@ class Forms:
         if head is None or not isinstance(statement, RegisterQuery):
             return
         start = head.end()
-        cut = _NUMBERS.split(text[start:])
-        places = [Span(*match.span()) for match in _NUMBERS.finditer(text[start:])]
+        cut = _VALUES.split(text[start:])
+        places = [Span(*match.span()) for match in _VALUES.finditer(text[start:])]
         spans = [Span(start + place.start, start + place.end) for place in places]
         free = _free(statement.select, spans)
         if not any(free):
@@ -125,25 +136,28 @@ class Forms:
         if len(self.forms) >= _MOST_FORMS:
             self.free.clear()
             self.forms.clear()
-        fixed, numbers = tuple(cut[::2]), cut[1::2]
-        others = tuple(text for text, differs in zip(numbers, free, strict=True) if not differs)
+        fixed, values = tuple(cut[::2]), cut[1::2]
+        others = tuple(text for text, kind in zip(values, free, strict=True) if not kind)
         parts = [fixed[0]]
-        for number, differs, after in zip(numbers, free, fixed[1:], strict=True):
-            if differs:
+        for value, kind, after in zip(values, free, fixed[1:], strict=True):
+            if kind:
                 parts.append(after)
             else:
-                parts[-1] += number + after
+                parts[-1] += value + after
         self.free[fixed] = free
-        self.forms[fixed, others] = Form(tuple(parts))
+        self.forms[fixed, others] = Form(tuple(parts), tuple(kind for kind in free if kind))
 
 
-def _free(select: Select, numbers: list[Span]) -> list[bool]:
-    """Return for each number of a SELECT whether it may differ without any other difference."""
-    free = [False] * len(numbers)
+def _free(select: Select, values: list[Span]) -> list[Kind]:
+    """Return for each value of a SELECT whether it may differ without any other difference."""
+    free: list[Kind] = [""] * len(values)
     for place in _places(select):
-        inside = [at for at, one in enumerate(numbers) if place.span.start <= one.start < place.span.end]
+        inside = [at for at, one in enumerate(values) if place.span.start <= one.start < place.span.end]
         for at in inside[: _measures(place, len(inside))]:
-            free[at] = True
+            free[at] = "DOUBLE"
+        focal = place.focal if isinstance(place, MovingCircle | MovingRectangle | Nearest) else None
+        if isinstance(focal, Literal) and focal.span in values:
+            free[values.index(focal.span)] = "STRING" if isinstance(focal.value, str) else "BIGINT"
     return free
 
 
@@ -162,6 +176,14 @@ def _measures(place: Region | Nearest, count: int) -> int:
     if isinstance(place, Circle) and count == _CENTRE + 1:
         return count if isinstance(place.radius, Literal) else _CENTRE
     return count if isinstance(place, Nearest) and place.point and count == _CENTRE else 0
+
+
+def _value(text: str, kind: Kind) -> int | float | str | None:
+    """Return a value that may differ; None for one that only the parser can judge, or of another kind."""
+    if text.startswith("'"):
+        return text[1:-1].replace("''", "'") if kind == "STRING" else None
+    found = None if kind == "STRING" else _number(text)
+    return None if kind == "BIGINT" and not isinstance(found, int) else found
 
 
 def _number(text: str) -> int | float | None:
