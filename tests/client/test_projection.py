@@ -8,6 +8,7 @@ import pytest
 from support.specs import stream_spec, table_spec
 from support.typed import expression, select_list
 
+from stqsh.checksums import DamagedFileError
 from stqsh.client.read.projection import RowLookups, project, satisfying
 from stqsh.client.results import Updates
 from stqsh.spec.chunk import WHY
@@ -129,9 +130,16 @@ def test_a_table_is_read_once(connection, table, monkeypatch):
     assert project(shown, select)[0].to_pylist() == [None, None, "cab"]
 
 
-def test_a_table_whose_file_is_gone_has_no_rows(connection, table):
+def test_a_missing_file_of_a_table_is_an_error(connection, table):
     (connection.home.table(table.id) / "content.arrow").unlink()
-    [column] = project(
-        updates(lookups=connection.lookups), select_list([["name", ["join", table.id, "oid", "name"]]])
-    )
+    listed = select_list([["name", ["join", table.id, "oid", "name"]]])
+    with pytest.raises(DamagedFileError, match=r"content\.arrow is missing"):
+        project(updates(lookups=connection.lookups), listed)
+
+
+def test_a_dropped_table_whose_file_is_removed_has_no_rows(connection, table):
+    catalogue_writer.drop_table(connection.db, "DROP TABLE t;", table)
+    (connection.home.table(table.id) / "content.arrow").unlink()
+    listed = select_list([["name", ["join", table.id, "oid", "name"]]])
+    [column] = project(updates(lookups=connection.lookups), listed)
     assert column.to_pylist() == [None, None, None]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from stqsh.checksums import DamagedFileError
 from stqsh.client.read.selected_values import member_shapes
 from stqsh.errors import StqshError
 from stqsh.spec.chunk import WHY, unpack
@@ -129,10 +130,19 @@ class RowLookups:
         return found
 
     def _take(self, table: int, known: JoinedTables) -> None:
-        """Read a table; a table whose file was removed by DROP has no rows."""
-        known.define(table_by_id(self._db, table).spec)
+        """Read a table; a table whose file was removed by DROP has no rows.
+
+        Raises:
+            DamagedFileError: the file of a table that was not dropped is missing.
+        """
+        row = table_by_id(self._db, table)
+        known.define(row.spec)
         file = self._home.table(table) / CONTENT
         if not file.exists():
+            if row.dropped_seq is None:
+                raise DamagedFileError(
+                    f"{file.parent.parent.name}/{file.parent.name}/{CONTENT}", "is missing"
+                )
             return
         with pa.memory_map(str(file)) as source:
             content = pa.ipc.open_file(source)

@@ -1,4 +1,4 @@
-"""Members that may be among the nearest objects with an extent, as far as their boxes tell."""
+"""Leave out members whose boxes show that they are not among the nearest objects with an extent."""
 
 from __future__ import annotations
 
