@@ -135,7 +135,7 @@ class RefreshedNearestLogic(RefreshedLogic):
         return after
 
     def _withdraw_lost(self, gone: Sent, due: DueQueries, windows_us: Array) -> None:
-        """Withdraw members that are no longer among the nearest at a refresh, with the reasons if they show."""
+        """Withdraw members that are no longer among the nearest at a refresh, with what is shown of them."""
         if not self._result.is_kept:
             self._withdraw_keys(gone, due.refresh.step)
             return
