@@ -43,7 +43,7 @@ def far(shape: Shape, place: Place, planar: bool) -> float:
 
 
 def apart(shape: Shape, other: Shape, planar: bool) -> float:
-    """How far two shapes are from each other, 0 if they share a point: from a corner of either to the other."""
+    """How far two shapes are apart, 0 if they share a point: else from a corner of either to the other."""
     if planar:
         return float(shape.distance(other))
     if shape.intersects(other):
