@@ -19,8 +19,7 @@ from stqsh.arrays import Array
 from stqsh.core.aggregates.keys import byte_slices
 from stqsh.core.aggregates.states import group_payloads
 from stqsh.core.contract.merging_kind import MergingLogic
-from stqsh.core.groups.candidate_columns import CandidateColumns
-from stqsh.core.groups.candidate_groups import candidate_groups
+from stqsh.core.groups.candidate_groups import CandidateLookups, candidate_groups
 from stqsh.core.groups.group_deltas import MemberChanges
 from stqsh.core.groups.group_merge import merge_groups
 from stqsh.core.groups.marks import BEGIN, GroupMarks, read_marks
@@ -45,8 +44,7 @@ from stqsh.core.queries.query_table import QueryTable
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.table import ArraySpec
 from stqsh.core.top_n.merge import merge_first
-from stqsh.core.top_n.orders import QueryOrders, TopNQueries, order_operators
-from stqsh.core.top_n.places import with_distances
+from stqsh.core.top_n.orders import QueryOrders, TopNQueries, order_operators, with_distances
 from stqsh.spec.chunk import Chunk
 from stqsh.spec.query import BoundQuery
 
@@ -245,7 +243,7 @@ class Groups(NeighbourResult):
         assert isinstance(queries, GroupedQueries), "the table of this result"
         self._queries = queries
         self._groups = SlotGroups(batch, logic.kind, queries, "groups")
-        self._lookups = CandidateColumns(batch.state, logic.prefix)
+        self._lookups = CandidateLookups(batch.state, logic.prefix)
 
     def add(self, positions: Array, new: NewQueries) -> None:
         """Store what new queries look up, and send the rest of their groups to Aggregate."""

@@ -39,8 +39,7 @@ from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.top_n.member_ranks import MemberRanks, TopNMembers
 from stqsh.core.top_n.merge import merge_first
 from stqsh.core.top_n.offers import TopNOffers
-from stqsh.core.top_n.orders import QueryOrders, TopNQueries, order_operators
-from stqsh.core.top_n.places import with_distances
+from stqsh.core.top_n.orders import QueryOrders, TopNQueries, order_operators, with_distances
 from stqsh.core.top_n.sent_members import Sent, SentMembers, is_among, together
 from stqsh.core.top_n.stepped_members import (
     SteppedChanges,
