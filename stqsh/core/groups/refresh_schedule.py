@@ -27,7 +27,6 @@ from stqsh.core.queries.query_table import ACTIVE, QueryTable
 from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.expression import Expr, compared_with_now
 
-
 _KEPT = 1 << 14
 """The number of forms for which a process caches their comparisons with NOW."""
 

@@ -205,7 +205,7 @@ class QueryOrders:
         return QueryTimings(self._queries.each_step & (sync_us < 0), sync_us, windows_us, compared)
 
     def places(self, form: int, versions: Array, now_us: int = 0, far: Array | None = None) -> pa.BinaryArray:
-        """Return the places of records, see `stqsh.core.top_n.orders.places_of`."""
+        """Return the places of records, see `places_of`."""
         return places_of(self._conditions, self._key, self.spec(form), versions, now_us, far)
 
 
