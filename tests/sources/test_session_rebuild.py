@@ -6,17 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.files import files_in
 from support.local import LocalConnection, local_session
 
 from stqsh.client.api import Session
 from stqsh.client.run import RunHandle
 from stqsh.engine.spark.spark_internals import checkpoint_place, last_offset
+from stqsh.sources.generator.replay import extend
+from stqsh.sources.replay_store.manifest import read_manifest
+from stqsh.sources.replay_store.segments import SEGMENT
 from stqsh.sources.session_rebuild import forget_name, publish_name, rebuild_home
 from stqsh.storage import control_mirror
 from stqsh.storage.blobs import checkpoint_blobs, find_checkpoint, open_blobs, place_checkpoint
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.control_mirror import mirror_of
-from stqsh.storage.home import open_home
+from stqsh.storage.home import SessionHome, open_home
 
 SCRIPT = """
 CREATE MOVING STREAM taxis (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP)
@@ -24,6 +28,7 @@ CREATE MOVING STREAM taxis (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP)
 CREATE TABLE favourites (oid STRING, who STRING) FROM FILE '{folder}/favourites.csv' KEY oid;
 CREATE REGION forecourt AS POLYGON ((2 2, 8 2, 8 8, 2 8));
 REGISTER QUERY within AS SELECT oid FROM taxis INSIDE forecourt;
+CREATE MOVING STREAM fleet FROM GENERATOR 'network' (objects => 30, bounds => '0, 0, 0.2, 0.2') TICK 1 s;
 REGISTER QUERY liked AS SELECT T.oid, F.who FROM taxis T, favourites F WHERE T.oid = F.oid;
 """
 
@@ -46,9 +51,14 @@ def rows_of(control: ControlDb) -> dict[str, list[tuple[Any, ...]]]:
     return {name: sorted(control.query(f"SELECT * FROM {name}"), key=repr) for name in tables}
 
 
-def files_in(folder: Path) -> dict[str, bytes]:
-    found = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")]
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+def generated(session: Session, home: SessionHome) -> dict[str, bytes]:
+    """The segments of the endless stream in a home once it has been generated a little further."""
+    fleet = session.streams()[-1]
+    folder = home.stream(fleet.id)
+    manifest = read_manifest(folder)
+    assert manifest is not None and manifest.last_tick is not None
+    assert len(extend(fleet.spec, folder, manifest.last_tick + 1).segments) > len(manifest.segments)
+    return {name: content for name, content in files_in(folder).items() if name.startswith(SEGMENT)}
 
 
 @pytest.fixture
@@ -79,6 +89,7 @@ def test_another_host_has_the_home_that_the_first_one_had(folder: Path) -> None:
         for part in ("tables", "streams"):  # dead letters stay where they were
             kept = files_in(other.path / part)
             assert kept and kept.items() <= files_in(home.path / part).items()
+        assert generated(session, other) == generated(session, home)
         assert last_offset(checkpoint_blobs(other.path)) == 7
         assert not rebuild_home(other, uri), "it has a session now"
         control.close()

@@ -1,7 +1,8 @@
 """The files of a session that workers open: the planner publishes them before a task refers to them.
 
 If the session's storage is its home, workers open the home's own files. Otherwise the planner publishes the
-files that they need: a store's segments once written, tables, and a batch's part of a spool.
+files that they need: a store's segments once written, tables, and a batch's part of a spool. A lost home is
+rebuilt from these files, so a restored session also publishes what its earlier batches have read.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from stqsh.engine.planning.tasks import LiveSlice, SourceTask
 from stqsh.sources.live.line_spool import SPOOL
 from stqsh.sources.live.registry import is_from_kafka, spool_parts
 from stqsh.sources.replay_store.manifest import Manifest, manifest_seal, publish_manifest, read_manifest
-from stqsh.sources.replay_store.segments import DAMAGED, ticks_path
+from stqsh.sources.replay_store.segments import DAMAGED, SEGMENT, STATE, state_path, ticks_path
 from stqsh.sources.table_files import CONTENT, SEAL
 from stqsh.spec.offset import LivePosition
 from stqsh.spec.stream import StreamSpec
@@ -26,6 +27,9 @@ from stqsh.storage.blobs import Blobs
 from stqsh.storage.home import SessionHome
 
 log = logging.getLogger("stqsh.engine")
+
+_REPLACED = (SEGMENT, STATE)
+"""The beginnings of the names of a store's files that a later manifest may no longer have."""
 
 
 class SharedFiles:
@@ -80,6 +84,23 @@ class SharedFiles:
             if not spec.is_live:
                 self._publish_store(stream, stops.get(stream, 0))
         return self._with_spools(tasks)
+
+    def publish_read(self, tables: Iterable[int], stores: Iterable[int]) -> None:
+        """Publish tables and stores that earlier batches have read elsewhere.
+
+        Args:
+            tables: the ids of tables, of which no later batch would publish those that are prepared.
+            stores: the ids of streams that have stores.
+
+        Raises:
+            DamagedFileError: a file of the home is missing or damaged.
+            StorageError: the storage fails for longer than retries last.
+        """
+        for table in tables:
+            if (self._home.table(table) / CONTENT).exists():
+                self._publish_table(table)
+        for stream in stores:
+            self._publish_store(stream, 0)
 
     def trim(self, live: Mapping[int, LivePosition]) -> None:
         """Delete the published spool parts of committed batches, by the streams' positions."""
@@ -136,14 +157,24 @@ class SharedFiles:
             log.warning("the published files of %s are damaged; they are published again", files.within)
             files.delete(names)
             names.clear()
+        while not self._publish_whole(files, directory, manifest):  # the stream is generated meanwhile
+            manifest = read_manifest(directory) or manifest
         listed = {name for name, _, _ in _files_of(directory, manifest)}
-        for name, path, seal in _files_of(directory, manifest):
-            self._put(files, name, path, seal)
-        publish_manifest(files, directory)
-        gone = {name for name in names if name.startswith("seg-") and name not in listed}
+        gone = {name for name in names if name.startswith(_REPLACED) and name not in listed}
         files.delete(gone)
         names -= gone
         self._stores[stream] = manifest
+
+    def _publish_whole(self, files: Blobs, directory: Path, manifest: Manifest) -> bool:
+        """Publish a store's manifest after its files; return False if it has been replaced by a newer one."""
+        try:
+            for name, path, seal in _files_of(directory, manifest):
+                self._put(files, name, path, seal)
+        except DamagedFileError:
+            if read_manifest(directory) == manifest:
+                raise
+            return False
+        return publish_manifest(files, directory, manifest)
 
     def _with_spools(self, tasks: list[SourceTask]) -> list[SourceTask]:
         """Publish the batch's parts of spools, and return tasks that refer to them."""
@@ -170,7 +201,10 @@ class SharedFiles:
 
 
 def _files_of(directory: Path, manifest: Manifest) -> Iterator[tuple[str, Path, Seal | None]]:
-    """Yield the files of a store that its manifest lists: name, path and seal."""
+    """Yield the files of a store that belong to a manifest: name, path and seal."""
+    if not manifest.complete:
+        path = state_path(directory, manifest.generated)
+        yield path.name, path, None
     for segment in manifest.segments:
         path = directory / segment.file
         yield path.name, path, segment.seal
