@@ -172,7 +172,8 @@ class Planner:
         left = routes_left(self._view.control, planner_state, routes, first, last)
         if not self.folds:
             begin = [stream for stream in last.dealing if stream not in first.dealing]
-            head = replace(head, seeded={stream: last.dealers[stream] for stream in begin})
+            undealt = tuple(stream for stream in first.dealing if stream not in last.dealing)
+            head = replace(head, seeded={stream: last.dealers[stream] for stream in begin}, undealt=undealt)
         head = replace(head, left=left, unread=self._view.unread(defined))
         crossed = {each.stream_id: each.store for each in self._view.inputs(last)} if last.dealt else {}
         span = BatchSpan(first, last, {stream: crossed[stream] for stream in last.dealt})
