@@ -15,7 +15,7 @@ import msgspec
 
 from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.expression import Expr, ExtentDistanceExpr, JoinExpr, focal_keys_in, located
-from stqsh.spec.region import Key, NearestSpec, Place, Region, RegionBase
+from stqsh.spec.region import FocalPlace, Key, NearestSpec, Place, Region, RegionBase
 
 
 class SelectColumn(msgspec.Struct, frozen=True, array_like=True):
@@ -319,7 +319,7 @@ def with_timing(query: _Some, **changes: Any) -> _Some:
     return msgspec.structs.replace(query, timing=msgspec.structs.replace(query.timing, **changes))
 
 
-def at_places(query: _Bound, places: Mapping[Key, Place]) -> tuple[_Bound, Place | None]:
+def at_places(query: _Bound, places: Mapping[Key, FocalPlace]) -> tuple[_Bound, Place | None]:
     """Return a query with the regions of its condition at their focal objects' places, and its own centre.
 
     Args:
@@ -329,8 +329,14 @@ def at_places(query: _Bound, places: Mapping[Key, Place]) -> tuple[_Bound, Place
     condition, own = query.condition, query.region.focal_key
     if focal_keys_in(condition):
         assert condition is not None, "it has regions"
-        query = with_members(query, condition=located(condition, places))
-    return query, None if own is None else places.get(own)
+        points = {key: (place.x, place.y) for key, place in places.items()}
+        query = with_members(query, condition=located(condition, points))
+    if own is None or own not in places:
+        return query, None
+    if isinstance(query.region, NearestSpec) and places[own].extent:
+        nearest = msgspec.structs.replace(query.region, extent=places[own].extent)
+        query = with_members(query, region=nearest)
+    return query, (places[own].x, places[own].y)
 
 
 class AskSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.budget import share
 from support.local import local_session
-from support.oracle.extents import Shape, far, relates
+from support.oracle.extents import Shape, apart, far, relates
 from support.oracle.geometry import Place
 from support.running import run_script
 
@@ -48,12 +48,25 @@ Objects = dict[str, tuple[Shape | None, int]]
 class Query:
     """A query, and how its answer after a step is found one object at a time.
 
-    `ranking`, of a NEAREST: its place and number; members are those that `holds`.
+    `ranking`, of a NEAREST: its place or object, and number; members are those that `holds`. If `first` is
+    given, so many of them are shown, those with the greatest `v`.
     """
 
     text: str
     holds: Callable[[str, Shape, int], bool]
-    ranking: tuple[Place, int] | None = None
+    ranking: tuple[Place | str, int] | None = None
+    first: int | None = None
+
+    @property
+    def select(self) -> str:
+        """The SELECT of its objects."""
+        first = "" if self.first is None else f" ORDER BY v DESC LIMIT {self.first}"
+        return f"SELECT oid{', DISTANCE' * bool(self.ranking)} FROM m {self.text}{first}"
+
+    @property
+    def count(self) -> str:
+        """The SELECT of their number and sum."""
+        return f"SELECT COUNT(*) n, SUM(v) s FROM m {self.text}"
 
 
 def draw_shape(draw: random.Random) -> Shape | None:
@@ -82,7 +95,7 @@ def draw_region(draw: random.Random, planar: bool) -> tuple[str, Any]:
     return "zone", shapely.from_wkt(ZONE)
 
 
-def draw_query(draw: random.Random, planar: bool) -> Query:
+def draw_query(draw: random.Random, planar: bool, moving: bool) -> Query:
     """A query with a region in its clause or in WHERE, or for the nearest."""
     (text, region), relation = draw_region(draw, planar), draw.choice(["INSIDE", "INTERSECTS"])
     (other, beside), between = draw_region(draw, planar), draw.choice(["INSIDE", "INTERSECTS"])
@@ -94,7 +107,8 @@ def draw_query(draw: random.Random, planar: bool) -> Query:
         return relates(shape, between, beside, planar)
 
     forms = ["clause", "where", "both", "not", "or", "nearest", "nearest in", "within", "region"]
-    match draw.choice(forms):
+    form = draw.choice(forms)
+    match form:
         case "region":
             zone = draw.choice("abc")
             return Query(
@@ -120,11 +134,13 @@ def draw_query(draw: random.Random, planar: bool) -> Query:
                 f"WHERE ST_DWITHIN(loc, ST_POINT({x}, {y}), {radius})",
                 lambda key, shape, v: far(shape, (x, y), planar) <= radius,
             )
-        case "nearest":
-            place, k = (draw.choice(GRID), draw.choice(GRID)), draw.choice([1, 2, 4])
-            return Query(f"NEAREST {k} TO {place}", lambda *one: True, (place, k))
-    place, k = (draw.choice(GRID), draw.choice(GRID)), draw.choice([1, 2])
-    return Query(f"NEAREST {k} TO {place} {relation} {text}", first, (place, k))
+    k, shown = draw.choice([1, 2, 4]), draw.choice([None, None, 1, 3])
+    place: Place | str = (draw.choice(GRID), draw.choice(GRID))
+    if moving and draw.random() < 0.5:
+        place = draw.choice(KEYS)
+    if form == "nearest":
+        return Query(f"NEAREST {k} TO {place!r}", lambda *one: True, (place, k), shown)
+    return Query(f"NEAREST {k} TO {place!r} {relation} {text}", first, (place, k), shown)
 
 
 def covers(zone: str, shape: Shape, planar: bool) -> bool:
@@ -172,8 +188,8 @@ def script(folder: Path, steps: list[Objects], queries: list[Query], setting: Se
         for name, one in zip(ZONES, shapely.from_wkt([*ZONES.values()]), strict=True)
     ]
     (folder / "z.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": features}))
-    selects = [f"SELECT oid{', DISTANCE' * bool(query.ranking)} FROM m {query.text}" for query in queries]
-    counts = [f"SELECT COUNT(*) n, SUM(v) s FROM m {query.text}" for query in queries if not query.ranking]
+    selects = [query.select for query in queries]
+    counts = [query.count for query in queries]
     registered = [f"REGISTER QUERY q{i} AS {select};" for i, select in enumerate(selects)]
     registered += [f"REGISTER QUERY c{i} AS {count};" for i, count in enumerate(counts)]
     create = (
@@ -200,20 +216,47 @@ def written(shape: Shape | None, form: str) -> Any:
 
 def check(query: Query, now: Objects, members: dict[str, float | None], planar: bool) -> None:
     """Raise AssertionError unless the members of an answer are those after a step; with their distances."""
+    distances, nearest, is_clear = expected(query, now, planar)
+    if query.ranking is None:
+        assert members.keys() == set(nearest), query.text
+        return
+    last = max((distances[key] for key in nearest), default=0.0)
+    for key, told in members.items():
+        assert told is not None and math.isclose(told, distances[key], rel_tol=1e-9, abs_tol=1e-6), query.text
+        assert distances[key] <= last * (1 + 1e-9) + 1e-6
+    if query.first is not None:
+        nearest = sorted(nearest, key=lambda key: (-now[key][1], key))[: query.first]
+    assert len(members) == len(nearest), query.text
+    if is_clear:
+        assert members.keys() == set(nearest), query.text
+
+
+def check_count(query: Query, now: Objects, count: Any, planar: bool) -> None:
+    """Raise AssertionError unless the number and the sum are those of the members after a step."""
+    _, members, is_clear = expected(query, now, planar)
+    assert count["n"] == len(members), query.text
+    if is_clear:
+        assert count["s"] == (sum(now[key][1] for key in members) if members else None), query.text
+
+
+def expected(query: Query, now: Objects, planar: bool) -> tuple[dict[str, float], list[str], bool]:
+    """The distances of those that hold, the members, and whether no other is as near as the last of them."""
     held = {key: shape for key, (shape, v) in now.items() if shape is not None and query.holds(key, shape, v)}
     if query.ranking is None:
-        assert members.keys() == held.keys(), query.text
-        return
+        return {}, [*held], True
     place, k = query.ranking
-    distances = {key: far(shape, place, planar) for key, shape in held.items()}
-    nearest = sorted(held, key=lambda key: (distances[key], key))[:k]
-    assert len(members) == len(nearest), query.text
-    last = distances[nearest[-1]] if nearest else 0.0
-    for key, told in members.items():
-        assert told is not None and math.isclose(told, distances[key], rel_tol=1e-9, abs_tol=1e-6)
-        assert distances[key] <= last * (1 + 1e-9)
-    if planar:  # equal distances are so to the last digit, so the smaller key wins
-        assert [*members] == nearest or any(d % 0.5 > 0 for d in distances.values())
+    if isinstance(place, str):
+        around, _ = now.get(place, (None, 0))
+        held = {key: shape for key, shape in held.items() if key != place and around is not None}
+        distances = {key: apart(shape, around, planar) for key, shape in held.items()}
+    else:
+        distances = {key: far(shape, place, planar) for key, shape in held.items()}
+    nearest = sorted(held, key=lambda key: (distances[key], key))
+    members, others = nearest[:k], nearest[k:]
+    is_clear = not others or distances[others[0]] > distances[members[-1]] * (1 + 1e-9) + 1e-6
+    if planar and all(d % 0.5 == 0 for d in distances.values()):
+        is_clear = True  # equal distances are so to the last digit, so the smaller key wins
+    return distances, members, is_clear
 
 
 settings = st.builds(
@@ -231,26 +274,25 @@ settings = st.builds(
 def test_answers_are_those_of_shapes_one_by_one(seed: int, setting: Setting, records: int) -> None:
     draw = random.Random(seed)
     steps = draw_steps(draw, setting.kind)
-    queries = [draw_query(draw, setting.planar) for _ in range(4)]
+    queries = [draw_query(draw, setting.planar, setting.kind == "MOVING") for _ in range(4)]
     with (
         tempfile.TemporaryDirectory() as name,
         local_session(Path(name) / "home", setting.slots, records, published=setting.published) as session,
     ):
         output = run_script(session, script(Path(name), steps, queries, setting))
     told = [json.loads(line) for line in output.splitlines()]
-    plain = [query for query in queries if not query.ranking]
     members: list[dict[str, float | None]] = [{} for _ in queries]
-    totals: list[dict[str, int | None]] = [{} for _ in plain]
+    totals: list[dict[str, int | None]] = [{} for _ in queries]
     for step, now in enumerate(steps, start=1):
         for update in (line for line in told if line.get("step") == step):
             take(update, members, totals)
-        snapshots, counts = answers(told, step, len(queries), len(plain))
+        snapshots, counts = answers(told, step, len(queries))
         for query, snapshot, held in zip(queries, snapshots, members, strict=True):
             check(query, now, snapshot, setting.planar)
             assert snapshot.keys() == held.keys(), query.text
-        for query, count, total in zip(plain, counts, totals, strict=True):
-            values = [v for key, (shape, v) in now.items() if shape and query.holds(key, shape, v)]
-            assert count == total == {"n": len(values), "s": sum(values) if values else None}, query.text
+        for query, count, total in zip(queries, counts, totals, strict=True):
+            check_count(query, now, count, setting.planar)
+            assert count == total, query.text
 
 
 def take(update: Any, members: list[dict[str, float | None]], totals: list[Any]) -> None:
@@ -264,11 +306,9 @@ def take(update: Any, members: list[dict[str, float | None]], totals: list[Any])
         del members[number][update["key"]]
 
 
-def answers(
-    told: list[Any], step: int, queries: int, counts: int
-) -> tuple[list[dict[str, float | None]], list[Any]]:
+def answers(told: list[Any], step: int, queries: int) -> tuple[list[dict[str, float | None]], list[Any]]:
     """The answers of the SELECTs after a step, each by its place in the script."""
-    each = queries + counts
+    each = 2 * queries
     first = 3 + each + (step - 1) * (each + 1) + 2
     rows = [[line["row"] for line in told if line.get("statement") == first + place] for place in range(each)]
     members = [{row["oid"]: row.get("distance") for row in some} for some in rows[:queries]]

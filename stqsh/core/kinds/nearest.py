@@ -43,6 +43,7 @@ from stqsh.core.nearest.candidate_changes import (
 )
 from stqsh.core.nearest.circle_tracking import CircleTracker
 from stqsh.core.nearest.members import MemberTable
+from stqsh.core.nearest.near_extents import within_kth
 from stqsh.core.output.batch_output import BatchOutput
 from stqsh.core.output.partials import CandidateOffers
 from stqsh.core.output.sent_answers import SentAnswers
@@ -228,6 +229,21 @@ def exchange_neighbours(
     logic.resize(positions[queries.k[positions] != before])
 
 
+def _nearest_extents(selection: SnapshotSelection, wanted: int) -> Array:
+    """Return what `NearestKind.select_members` does, of objects with an extent."""
+    objects = selection.everything()
+
+    def holds(rows: Array) -> Array:
+        kept: Array = np.isin(objects[rows], selection.satisfying(objects[rows]))
+        return kept
+
+    rows, _ = within_kth(
+        selection.least_distances(objects), wanted, holds, lambda rows: selection.distances(objects[rows])
+    )
+    found: Array = np.sort(objects[rows])
+    return found
+
+
 class NearestKind(MergingKind):
     """The first k present objects that satisfy a condition, by (distance, key).
 
@@ -245,6 +261,8 @@ class NearestKind(MergingKind):
         search, as the radius r does in SSTD section 6.2.
         """
         present, wanted = selection.present, _neighbours(selection.spec)
+        if present.table.spec.extent is not None:
+            return _nearest_extents(selection, wanted)
         everybody = len(present.stored.known)
         limit, centre = wanted + 1, Point(*selection.centre)  # one more for the focal object
         while True:

@@ -28,8 +28,8 @@ class ObjectTable:
 
     Arrays below `prefix`: keys/… (an interner; for events an `EventKeyColumn`), x, y float64 (NaN: empty
     location), ts int64 µs, known bool, arrived int64 for events, and for each further column i: c{i} values,
-    v{i} bool. With `columns=False` only places and times are kept by key, as for focal objects of other
-    slots.
+    v{i} bool. With `columns=False` only places, times and extents are kept by key, as for focal objects of
+    other slots.
 
     Attributes:
         key_type: The Arrow type of the key column.

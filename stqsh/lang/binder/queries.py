@@ -20,7 +20,7 @@ from stqsh.lang.binder.aggregates import (
     without_distinct,
 )
 from stqsh.lang.binder.conditions import check_location, condition
-from stqsh.lang.binder.extents import distance_from, extent_test, nearest_distance
+from stqsh.lang.binder.extents import distance_from, extent_test
 from stqsh.lang.binder.joins import FromClause, from_clause, has_row
 from stqsh.lang.binder.names import check_free, query_named
 from stqsh.lang.binder.parameters import Hole, typed
@@ -125,22 +125,16 @@ class Explained(msgspec.Struct, frozen=True):
     analyze: bool
 
 
-class _Ranking(NamedTuple):
-    """An order and the number of the first rows in it."""
-
-    order: tuple[OrderColumn, ...]
-    limit: int
-
-
 class _Query(NamedTuple):
-    """The spec of a snapshot or continuous query, and the scope of its select list.
-
-    `ranking` is how NEAREST chooses among objects with an extent: the first k by their distance.
-    """
+    """The spec of a snapshot or continuous query, and the scope of its select list."""
 
     spec: QuerySpec
     scope: Scope
-    ranking: _Ranking | None = None
+
+    @property
+    def is_near_extents(self) -> bool:
+        """Whether its members are the nearest of objects with an extent, which are searched in each step."""
+        return self.spec.region.is_nearest and self.scope.stream.extent is not None
 
 
 def register(query: RegisterQuery, catalogue: CatalogueView) -> QuerySpec:
@@ -211,13 +205,15 @@ def _dwelling(spec: QuerySpec, aggregates: AggregateSpec, *, is_significant: boo
         return replace(spec, kind=DWELLING_AGGREGATE.name)
     reads_now = any(has_node(expr, NowExpr) for expr in aggregates.values)
     if is_nearest:
-        kind = REFRESHED_NEAREST_ROWS if reads_now or refreshed else NEAREST_TOP_N
+        again = spec.timing.each_step
+        kind = REFRESHED_NEAREST_ROWS if reads_now or refreshed or again else NEAREST_TOP_N
     else:
         kind = REFRESHED_ROWS if refreshed else TOP_N
     # Slots compute distances from the centre of a region only step by step; ALTER may make the centre move.
     far = not is_nearest and any(has_node(expr, DistanceExpr) for expr in aggregates.values)
     order = (OrderColumn(DistanceExpr(), False),) if is_nearest else ()
-    spec = with_timing(replace(spec, kind=kind.name), each_step=reads_now or far)
+    again = is_nearest and spec.timing.each_step
+    spec = with_timing(replace(spec, kind=kind.name), each_step=reads_now or far or again)
     return with_result(spec, order=order, aggregates=replace(aggregates, error=0.0))
 
 
@@ -240,31 +236,19 @@ def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
     if query.scope.stream.keeps_none:
         _check_forgotten(select, query.spec)
     if is_aggregated(select):
-        _check_ranking(select, query)
         return _continuous_aggregates(select, query)
     outputs = select_list(select.items, query.scope)
     order = _ordering(select, query.scope, outputs)
     listed = [typed.expr for typed in outputs.values()]
-    result = _rows(select, query, outputs, order)
+    result = Result(select=_listed(outputs), order=order, limit=select.limit)
     spec = replace(query.spec, result=result, timing=timing_of(select), areas=_areas(query.spec, *listed))
     if spec.timing.sync_us is not None:
         return _refreshed(spec)
+    if query.is_near_extents:
+        return with_timing(_refreshed(spec), each_step=True)
     if result.limit is None:  # any order gives the same rows, because updates are sent in the order of keys
         return with_result(spec, order=())
     return _nearest_of_nearest(spec, result.limit) if spec.region.is_nearest else _limited(spec)
-
-
-def _rows(select: Select, query: _Query, outputs: Outputs, order: tuple[OrderColumn, ...]) -> Result:
-    """Return the rows that a SELECT shows. Raises `NotSupportedError` for an impossible order of NEAREST."""
-    limit, ranking = select.limit, query.ranking
-    if ranking is not None:
-        if order not in ((), ranking.order):
-            place = select.order_by[0].span
-            raise NotSupportedError("NEAREST in another order over objects with an extent", place)
-        if isinstance(ranking.limit, Hole) and limit is not None:
-            raise NotSupportedError("LIMIT beside NEAREST with a parameter over objects with an extent")
-        order, limit = ranking.order, ranking.limit if limit is None else min(ranking.limit, limit)
-    return Result(select=_listed(outputs), order=order, limit=limit)
 
 
 def _limited(spec: QuerySpec) -> QuerySpec:
@@ -341,7 +325,8 @@ def _check_forgotten(select: Select, spec: QuerySpec) -> None:
 def _continuous_aggregates(select: Select, query: _Query) -> QuerySpec:
     """Return a query for groups, whose kind depends on its members and on when they are looked at."""
     aggregates, timing = aggregated(select, query.scope), timing_of(select)
-    each_step = timing.sync_us is None and _heed_time(aggregates, query.spec.region)
+    each_step = query.is_near_extents or _heed_time(aggregates, query.spec.region)
+    each_step = each_step and timing.sync_us is None
     kind = AGGREGATE
     if query.spec.region.is_nearest:
         kind = REFRESHED_NEAREST if each_step or timing.sync_us is not None else NEAREST_AGGREGATE
@@ -419,9 +404,7 @@ def _snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
         areas=bound.areas,
         lookup=_lookup(bound.condition, query.scope.stream.key),
     )
-    if is_aggregated(select):
-        _check_ranking(select, query)
-    else:
+    if not is_aggregated(select):
         snapshot_error(select, bound, None)
     if _counts_only(select) and not select.options:
         [item] = select.items
@@ -435,14 +418,8 @@ def _snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
     outputs = select_list(select.items, query.scope)
     order = _ordering(select, query.scope, outputs)
     values = [*(typed.expr for typed in outputs.values()), *(one.value for one in order)]
-    result = _rows(select, query, outputs, order)
+    result = Result(select=_listed(outputs), order=order, limit=select.limit)
     return replace(spec, result=result, timing=timing, areas=_areas(bound, *values))
-
-
-def _check_ranking(select: Select, query: _Query) -> None:
-    """Raise `NotSupportedError` for aggregates over the nearest objects with an extent."""
-    if query.ranking is not None and select.nearest is not None:
-        raise NotSupportedError("aggregates of the NEAREST over objects with an extent", select.nearest.span)
 
 
 def _counts_only(select: Select) -> bool:
@@ -477,18 +454,12 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
     conditions = [condition(part, members) for part in rest]
     conditions += _without_focal_objects(conditions, source.stream)
     distance: Expr | None = DISTANCE if place.has_centre else None
-    ranking = None
-    if source.stream.extent is not None:
-        if isinstance(place, NearestSpec) and select.nearest is not None:
-            distance = nearest_distance(place, source.stream, select.nearest.span)
-            ranking = _Ranking((OrderColumn(distance, False),), place.k)
+    if source.stream.extent is not None and inside is not None:
+        conditions.insert(0, extent_test(inside, place, source.stream, catalogue))
+        if isinstance(place, CircleSpec):
+            distance = distance_from((place.x, place.y), source.stream)
+        if inside.relation == "INTERSECTS":
             place = EVERYWHERE
-        elif inside is not None:
-            conditions.insert(0, extent_test(inside, place, source.stream, catalogue))
-            if isinstance(place, CircleSpec):
-                distance = distance_from((place.x, place.y), source.stream)
-            if inside.relation == "INTERSECTS":
-                place = EVERYWHERE
     parts = over_meridian(place, source.stream, catalogue)
     if parts is not None:
         place = RectangleSpec(-ANTIMERIDIAN, parts.south, ANTIMERIDIAN, parts.north)
@@ -507,7 +478,7 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
         areas=_areas_of_members(place, bound),
     )
     scope = Scope(*names) if distance is None else Scope(*names, no_distance=None, distance=distance)
-    return _Query(spec, scope, ranking)
+    return _Query(spec, scope)
 
 
 def _without_focal_objects(conditions: list[Expr], stream: StreamSpec) -> list[Expr]:
