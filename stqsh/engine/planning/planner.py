@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -139,7 +140,12 @@ class Planner:
             self._view.control.force()
             if self._mirror is not None:
                 self._mirror.publish()
-        return replace(end, by_slot=self._is_by_slot(start, end), slices=self._tuning.slices)
+        end = replace(end, by_slot=self._is_by_slot(start, end), slices=self._tuning.slices)
+        if end.live != start.live and not self.blobs.at_home:
+            planner_state = self._view.log.ledger_at(end.seq)
+            live = self.live.slices(start, end, planner_state, self._tuning)
+            self._shared.publish_spools(planner_state.streams, chain.from_iterable(live))
+        return end
 
     def plan(self, first: Offset, last: Offset) -> list[SourceTask]:
         """Cut the batch between two offsets into tasks that workers read independently."""
