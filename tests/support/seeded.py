@@ -31,7 +31,7 @@ AGGREGATES = (
     "SELECT COUNT(*), TOPK(body, 2) FROM posts NEAREST 6 TO (4, 4)",
     "SELECT COUNT(*), AVG(x), MIN(ts) FROM taxis NEAREST 5 TO 'k13' SYNC 4 s",
     "SELECT COUNT(*), MIN(oid) FROM posts NEAREST 5 TO (3, 3) WINDOW 9 s SLIDE 2 s",
-    "SELECT MAX(ts) > NOW - 4 s AS fresh, COUNT(*) FROM taxis NEAREST 6 TO (6, 4)",
+    "SELECT MIN(ts) > NOW - 4 s AS fresh, COUNT(*) FROM taxis NEAREST 2 TO (6, 4)",
     "SELECT ts > NOW - 5 s AS fresh, COUNT(*) FROM taxis NEAREST 6 TO 'k02' GROUP BY fresh",
 )
 """Aggregates over the streams of `moving_script` and `posts_script`: that follow, are refreshed, and end."""
