@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from time import perf_counter_ns
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -88,7 +89,22 @@ def _whole(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> BatchPiec
     if copy is not None and commands.stream_dropped:
         copy = replace(copy, commands=replace(copy.commands, stream_dropped=True))
     records = _records(batch, spec, timing, chunks)
-    return BatchPiece(timing, records, batches("focal", chunks), commands, copy=copy)
+    return BatchPiece(timing, records, _focal_records(spec, chunks), commands, copy=copy)
+
+
+def _focal_records(spec: StreamSpec, chunks: list[Chunk]) -> list[pa.RecordBatch]:
+    """Return the records of focal objects; the place of one with an extent is the centre of its box."""
+    found = batches("focal", chunks)
+    if spec.extent is None or not found:
+        return found
+    from stqsh.core.conditions.extents import box_centres  # shapely: only when needed
+
+    records = concatenate(found)
+    for axis, values in zip((spec.x, spec.y), box_centres(records.column(spec.extent)), strict=True):
+        at = records.schema.get_field_index(axis)
+        column: Any = pa.array(values, records.schema.field(at).type, mask=np.isnan(values))
+        records = records.set_column(at, records.schema.field(at), column)
+    return [records]
 
 
 def _records(
@@ -374,6 +390,12 @@ def _last_records(batch: SlotBatch, spec: StreamSpec) -> Chunk:
     seeds = rows.append_column("_step", steps)
     seeds = seeds.append_column("_hash", pa.array(hash_keys(rows.column(spec.key))))
     return batch.chunk(ChunkKind.DEAL_SEEDS, pack(seeds), spec.id, seeds.num_rows)
+
+
+def no_seeds(batch: SlotBatch, stream: int) -> Chunk:
+    """Return the seeds of a stream that has no objects yet: on a cluster its dealer waits for seeds."""
+    empty = pa.RecordBatch.from_arrays([], names=[])
+    return batch.chunk(ChunkKind.DEAL_SEEDS, pack(empty), stream, 0)
 
 
 def _kept(batch: SlotBatch, spec: StreamSpec) -> Chunk:

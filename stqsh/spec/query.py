@@ -15,7 +15,7 @@ import msgspec
 
 from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.expression import Expr, ExtentDistanceExpr, JoinExpr, focal_keys_in, located
-from stqsh.spec.region import Key, NearestSpec, Place, Region, RegionBase
+from stqsh.spec.region import FocalPlace, Key, NearestSpec, Place, Region, RegionBase
 
 
 class SelectColumn(msgspec.Struct, frozen=True, array_like=True):
@@ -319,7 +319,7 @@ def with_timing(query: _Some, **changes: Any) -> _Some:
     return msgspec.structs.replace(query, timing=msgspec.structs.replace(query.timing, **changes))
 
 
-def at_places(query: _Bound, places: Mapping[Key, Place]) -> tuple[_Bound, Place | None]:
+def at_places(query: _Bound, places: Mapping[Key, FocalPlace]) -> tuple[_Bound, Place | None]:
     """Return a query with the regions of its condition at their focal objects' places, and its own centre.
 
     Args:
@@ -329,8 +329,14 @@ def at_places(query: _Bound, places: Mapping[Key, Place]) -> tuple[_Bound, Place
     condition, own = query.condition, query.region.focal_key
     if focal_keys_in(condition):
         assert condition is not None, "it has regions"
-        query = with_members(query, condition=located(condition, places))
-    return query, None if own is None else places.get(own)
+        points = {key: (place.x, place.y) for key, place in places.items()}
+        query = with_members(query, condition=located(condition, points))
+    if own is None or own not in places:
+        return query, None
+    if isinstance(query.region, NearestSpec) and places[own].extent:
+        nearest = msgspec.structs.replace(query.region, extent=places[own].extent)
+        query = with_members(query, region=nearest)
+    return query, (places[own].x, places[own].y)
 
 
 class AskSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -405,6 +411,29 @@ BUILT_IN = {
 def find_kind(name: str) -> QueryKindEntry:
     """Return the facts about a kind; defaults for a plug-in kind that does not define them."""
     return BUILT_IN.get(name) or QueryKindEntry(name)
+
+
+def kind_of(query: _Composed, *, held: bool = False) -> QueryKindEntry:
+    """Return the kind that evaluates a continuous query's members, result and timing.
+
+    Args:
+        query: The query; its `kind` does not matter.
+        held: Whether rows of a region wait for DWELL at Aggregate, because slots lack the records outside.
+    """
+    result, timing = query.result, query.timing
+    adds_up, refreshed = result.aggregates is not None and not timing.dwell_us, timing.sync_us is not None
+    if query.region.is_nearest:
+        if refreshed or timing.each_step:
+            return REFRESHED_NEAREST if adds_up else REFRESHED_NEAREST_ROWS
+        in_order = bool(result.order) or result.limit is not None
+        return NEAREST_AGGREGATE if adds_up else NEAREST_TOP_N if in_order else NEAREST
+    if adds_up:
+        return AGGREGATE
+    if refreshed:
+        return REFRESHED_ROWS
+    if held or timing.each_step or result.limit is not None:
+        return TOP_N
+    return RANGE if result.aggregates is None else DWELLING_AGGREGATE
 
 
 def kind_of_region(region: RegionBase) -> QueryKindEntry:

@@ -6,7 +6,7 @@ the plane. As JSON a region is an object whose "type" is its struct's tag.
 
 from __future__ import annotations
 
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -15,6 +15,17 @@ Key: TypeAlias = str | int
 Ring: TypeAlias = tuple[tuple[float, float], ...]
 """The corners (x, y) of a closed line."""
 Place: TypeAlias = tuple[float, float]
+
+
+class FocalPlace(NamedTuple):
+    """The place of a focal object: x and y, and its extent as WKT, "" if it is a point.
+
+    The place of an object with an extent is the centre of its box.
+    """
+
+    x: float
+    y: float
+    extent: str = ""
 
 
 class RegionBase(msgspec.Struct, frozen=True, tag_field="type"):
@@ -127,7 +138,11 @@ class MovingCircleSpec(RegionBase, frozen=True, tag="moving_circle"):
 
 
 class NearestSpec(RegionBase, frozen=True, omit_defaults=True, tag="nearest"):
-    """The k objects nearest to a place (x, y), or to the object with the key `focal`."""
+    """The k objects nearest to a place (x, y), or to the object with the key `focal`.
+
+    Attributes:
+        extent: that object's extent as WKT; set only in a snapshot that is being answered.
+    """
 
     has_centre: ClassVar[bool] = True
     is_nearest: ClassVar[bool] = True
@@ -135,6 +150,7 @@ class NearestSpec(RegionBase, frozen=True, omit_defaults=True, tag="nearest"):
     x: float | None = None
     y: float | None = None
     focal: Key | None = None
+    extent: str = ""
 
     @property
     def place(self) -> tuple[float, float] | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import shapely
 from support import geo_files
@@ -20,6 +21,7 @@ from stqsh.client.results import Answer, Message, Rows
 from stqsh.lang.errors import BindError, LangError, NotSupportedError
 from stqsh.shell.map.terminal.actions import nearest_to
 from stqsh.shell.map.terminal.map_projection import MapProjection
+from stqsh.sources.formats.geometries import extent_texts
 
 BOXES = {f"b{i}": shapely.box(10 + i / 100, 50, 10.008 + i / 100, 50.008) for i in range(4)}
 ROWS = [{"id": name, "ts": f"2024-01-01T00:00:0{i}Z"} for i, name in enumerate(BOXES)]
@@ -104,7 +106,7 @@ def test_what_is_no_extent_is_set_aside_and_an_empty_one_leaves(session: Session
         "none,,1",
         "empty,POLYGON EMPTY,1",
         "words,somewhere,1",
-        'far,"LINESTRING (179 0, 181 0)",1',
+        'far,"LINESTRING (0 0, 361 0)",1',
         "gone,POINT (1 1),1",
         "gone,,2",
     ]
@@ -113,13 +115,40 @@ def test_what_is_no_extent_is_set_aside_and_an_empty_one_leaves(session: Session
     found = prepared(registered, tmp_path / "store")
     assert [reason for _, _, reason, _ in found.dead] == [
         "shape: 'somewhere' is not a geometry",
-        "shape: the geometry reaches beyond 180 or 90 degrees",
+        "shape: the geometry reaches beyond 90 degrees of latitude, or more than once around the globe",
     ]
     list(session.execute("RUN;"))
     bow, high = rows(session, "SELECT id, shape FROM shapes;")
     halves = "MULTIPOLYGON (((1 1, 0 0, 0 2, 1 1)), ((2 0, 1 1, 2 2, 2 0)))"
     assert shapely.from_wkt(bow["shape"]).normalize() == shapely.from_wkt(halves).normalize()
     assert high == {"id": "high", "shape": "POINT (1 2)"}
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("POINT (190 1)", "POINT (-170 1)"),
+        ("POINT (180 1)", "POINT (180 1)"),
+        ("LINESTRING (179 0, 181 1)", "MULTILINESTRING ((179 0, 180 0.5), (-180 0.5, -179 1))"),
+        ("LINESTRING (180 1, 181 1)", "LINESTRING (-180 1, -179 1)"),
+        ("MULTIPOINT ((-181 1), (-179 1))", "MULTIPOINT ((-179 1), (179 1))"),
+        (
+            "POLYGON ((179 0, 181 0, 179 1, 179 0))",
+            "MULTIPOLYGON (((179 0, 180 0, 180 0.5, 179 1, 179 0)), ((-180 0, -179 0, -180 0.5, -180 0)))",
+        ),
+        (
+            "GEOMETRYCOLLECTION (POINT (181 0), LINESTRING (0 0, 0 4))",
+            "GEOMETRYCOLLECTION (POINT (-179 0), LINESTRING (0 0, 0 4))",
+        ),
+    ],
+)
+def test_extents_are_cut_at_the_meridian(given: str, kept: str) -> None:
+    found = extent_texts(pa.array(["POINT (1 2)", given, None]), geodetic=True)
+    first, shape, nothing = found.texts.to_pylist()
+    assert (first, nothing) == ("POINT (1 2)", None)
+    assert shapely.from_wkt(shape).normalize() == shapely.from_wkt(kept).normalize()
+    [planar] = extent_texts(pa.array([given]), geodetic=False).texts.to_pylist()
+    assert shapely.from_wkt(planar) == shapely.from_wkt(given)
 
 
 def test_geojson_shows_extents_and_so_does_geopandas(session: Session, tmp_path: Path) -> None:
@@ -186,9 +215,6 @@ def test_regions_over_the_meridian_hold_extents_on_both_sides(session: Session, 
     [
         ("SELECT id FROM shapes INSIDE RECT(1, 1) AROUND 'a'", "a region that moves"),
         ("SELECT id FROM shapes WHERE NOT loc INTERSECTS CIRCLE(1) AROUND 'a'", "a region that moves"),
-        ("SELECT id FROM shapes NEAREST 2 TO 'a'", "NEAREST to an object"),
-        ("SELECT id FROM shapes NEAREST 2 TO (0, 0) ORDER BY id", "NEAREST in another order"),
-        ("SELECT COUNT(*) FROM shapes NEAREST 2 TO (0, 0)", "aggregates of the NEAREST"),
     ],
 )
 def test_what_is_not_supported_says_so(session: Session, tmp_path: Path, query: str, reason: str) -> None:
@@ -200,15 +226,35 @@ def test_what_is_not_supported_says_so(session: Session, tmp_path: Path, query: 
             list(session.execute(text))
 
 
-def test_alter_changes_a_region_but_no_place_of_neighbours(session: Session, tmp_path: Path) -> None:
+def test_alter_changes_regions_and_neighbours(session: Session, tmp_path: Path) -> None:
     created(session, tmp_path, "a,POINT (0 0),1", '"b","LINESTRING (1 1, 3 3)",1', "c,POINT (2 2),2")
     list(session.execute("REGISTER QUERY q AS SELECT id FROM shapes INSIDE (0, 0, 1, 1); RUN 1 STEPS;"))
     assert [row["id"] for row in rows(session, "SELECT id FROM q;")] == ["a"]
     list(session.execute("ALTER QUERY q INSIDE (1, 1, 3, 3); RUN;"))
     assert [row["id"] for row in rows(session, "SELECT id FROM q;")] == ["b", "c"]
-    list(session.execute("REGISTER QUERY near AS SELECT id FROM shapes NEAREST 1 TO (0, 0);"))
-    with pytest.raises(NotSupportedError, match="ALTER QUERY"):
-        list(session.execute("ALTER QUERY near NEAREST 1 TO (2, 2);"))
+
+
+def test_alter_changes_the_place_of_neighbours(session: Session, tmp_path: Path) -> None:
+    lines = ["a,POINT (0 0),1", '"b","LINESTRING (1 1, 3 3)",1', "c,POINT (2 2.5),1", "c,POINT (9 9),3"]
+    created(session, tmp_path, *lines, "d,POINT (8 8),1", "d,POINT (7 7),5")
+    selects = {"near": "id, DISTANCE", "total": "COUNT(*) AS n, MIN(DISTANCE) AS least"}
+    for name, select in selects.items():
+        list(session.execute(f"REGISTER QUERY {name} AS SELECT {select} FROM shapes NEAREST 1 TO (0, 0);"))
+    list(session.execute("RUN 1 STEPS;"))
+    assert rows(session, "SELECT id FROM near;") == [{"id": "a"}]
+    for name in selects:
+        list(session.execute(f"ALTER QUERY {name} NEAREST 2 TO 'c';"))
+    list(session.execute("RUN 1 STEPS;"))
+    assert rows(session, "SELECT id FROM near ORDER BY id;") == [{"id": "a"}, {"id": "b"}]
+    list(session.execute("RUN 2 STEPS;"))
+    assert rows(session, "SELECT id FROM near ORDER BY id;") == [{"id": "b"}, {"id": "d"}]
+    [total] = rows(session, "SELECT n, least FROM total;")
+    assert [{"id": "d", "distance": total["least"]}] == rows(
+        session, "SELECT id, DISTANCE FROM shapes NEAREST 1 TO 'c';"
+    )
+    assert rows(session, "SELECT * FROM total;") == rows(
+        session, f"SELECT {selects['total']} FROM shapes NEAREST 2 TO 'c';"
+    )
 
 
 SHAPES = (
@@ -329,9 +375,13 @@ def test_the_number_of_a_nearest_may_be_a_parameter(session: Session, tmp_path: 
     expected = {"one": ["pond"], "two": ["pond", "way"], "all": ["both", "pond", "way"], "first": ["both"]}
     for name, members in expected.items():
         assert [row["id"] for row in rows(session, f"SELECT id FROM {name} ORDER BY id;")] == members
-    asked = f"REGISTER QUERIES FROM FILE '{tmp_path}/q.csv' AS {select} LIMIT 1;"
-    with pytest.raises(NotSupportedError, match="LIMIT beside NEAREST with a parameter"):
-        list(session.execute(asked))
+    limited = "SELECT id FROM shapes NEAREST :k TO (:x, 0.5) ORDER BY id DESC LIMIT 1"
+    (tmp_path / "q.csv").write_text("name,x,k\nlast,0,2\nfar,9,1\n")
+    list(session.execute(f"REGISTER QUERIES FROM FILE '{tmp_path}/q.csv' AS {limited}; RUN;"))
+    assert [rows(session, f"SELECT id FROM {name};") for name in ("last", "far")] == [
+        [{"id": "way"}],
+        [{"id": "both"}],
+    ]
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import shapely
 from hypothesis import given
 from hypothesis import strategies as st
 from support.budget import share
 from support.local import local_session
-from support.oracle.extents import Shape, far, relates
+from support.oracle.extents import Shape, apart, far, relates
 from support.oracle.geometry import Place
 from support.running import run_script
 
@@ -39,6 +40,8 @@ AREAS = ["POLYGON ((-1 -1, 2 -1, 2 2, -1 2, -1 -1))", "POLYGON ((0 -1, 2 1, 0 2,
 ZONES = dict(zip("cab", [AREAS[0], AREAS[1], "POLYGON ((0 0, 4 0, 4 4, 0 4, 0 0))"], strict=True))
 RADII = [0.5, 0.75, 1.0, 1.3, 2.6]
 DEGREE_M = 111_195.08
+SEAM = 180.125
+"""How far east a case at the 180th meridian is typed; no corner is on the meridian then."""
 
 Objects = dict[str, tuple[Shape | None, int]]
 """The shape and the value `v` of each object."""
@@ -48,12 +51,25 @@ Objects = dict[str, tuple[Shape | None, int]]
 class Query:
     """A query, and how its answer after a step is found one object at a time.
 
-    `ranking`, of a NEAREST: its place and number; members are those that `holds`.
+    `ranking`, of a NEAREST: its place or object, and number; members are those that `holds`. If `first` is
+    given, so many of them are shown, those with the greatest `v`.
     """
 
     text: str
     holds: Callable[[str, Shape, int], bool]
-    ranking: tuple[Place, int] | None = None
+    ranking: tuple[Place | str, int] | None = None
+    first: int | None = None
+
+    @property
+    def select(self) -> str:
+        """The SELECT of its objects."""
+        first = "" if self.first is None else f" ORDER BY v DESC LIMIT {self.first}"
+        return f"SELECT oid{', DISTANCE' * bool(self.ranking)} FROM m {self.text}{first}"
+
+    @property
+    def count(self) -> str:
+        """The SELECT of their number and sum."""
+        return f"SELECT COUNT(*) n, SUM(v) s FROM m {self.text}"
 
 
 def draw_shape(draw: random.Random) -> Shape | None:
@@ -65,27 +81,49 @@ def draw_shape(draw: random.Random) -> Shape | None:
     return shapely.transform(shape, lambda places: places * scale + (dx, dy))
 
 
-def draw_region(draw: random.Random, planar: bool) -> tuple[str, Any]:
+def draw_region(draw: random.Random, planar: bool, east: float) -> tuple[str, Any]:
     """A region as it is typed, and its shape, or x, y and radius of a circle."""
     match draw.choice(["rect", "rect", "circle", "polygon", "zone"]):
         case "rect":
             xs, ys = sorted(draw.choices(GRID, k=2)), sorted(draw.choices(GRID, k=2))
             corners = {(a, b) for a in xs for b in ys}
-            return f"RECT({xs[0]}, {ys[0]}, {xs[1]}, {ys[1]})", shapely.MultiPoint([*corners]).convex_hull
+            return f"RECT({xs[0] + east}, {ys[0]}, {xs[1] + east}, {ys[1]})", shapely.MultiPoint(
+                [*corners]
+            ).convex_hull
         case "circle":
             x, y = draw.choice(GRID), draw.choice(GRID)
             radius = draw.choice(RADII) * (1 if planar else DEGREE_M)
-            return f"CIRCLE({x}, {y}, {radius})", (x, y, radius)
+            return f"CIRCLE({x + east}, {y}, {radius})", (x, y, radius)
         case "polygon":
             text = draw.choice(AREAS)
-            return f"{text.replace('POLYGON ', 'POLYGON')}", shapely.from_wkt(text)
+            return typed_polygon(text, east), shapely.from_wkt(text)
     return "zone", shapely.from_wkt(ZONE)
 
 
-def draw_query(draw: random.Random, planar: bool) -> Query:
+def typed_polygon(text: str, east: float) -> str:
+    """A polygon as it is typed, some degrees further east."""
+    return str(shapely.to_wkt(moved(shapely.from_wkt(text), east), rounding_precision=-1)).replace(
+        "N (", "N("
+    )
+
+
+def moved(shape: Shape, east: float) -> Shape:
+    """A shape some degrees further east."""
+    return shapely.transform(shape, lambda places: places + np.array([east, 0]))
+
+
+def cut(shape: Shape) -> Shape:
+    """A shape, typed at the meridian, in its parts on both sides."""
+    sides = shapely.box(-90, -90, 180 - SEAM, 90), shapely.box(180 - SEAM, -90, 90, 90)
+    parts = [part for part in (shape.intersection(side) for side in sides) if not part.is_empty]
+    return parts[0] if len(parts) == 1 else shapely.GeometryCollection(parts)
+
+
+def draw_query(draw: random.Random, setting: Setting) -> Query:
     """A query with a region in its clause or in WHERE, or for the nearest."""
-    (text, region), relation = draw_region(draw, planar), draw.choice(["INSIDE", "INTERSECTS"])
-    (other, beside), between = draw_region(draw, planar), draw.choice(["INSIDE", "INTERSECTS"])
+    planar, east = setting.planar, setting.east
+    (text, region), relation = draw_region(draw, planar, east), draw.choice(["INSIDE", "INTERSECTS"])
+    (other, beside), between = draw_region(draw, planar, east), draw.choice(["INSIDE", "INTERSECTS"])
 
     def first(key: str, shape: Shape, v: int) -> bool:
         return relates(shape, relation, region, planar)
@@ -94,7 +132,8 @@ def draw_query(draw: random.Random, planar: bool) -> Query:
         return relates(shape, between, beside, planar)
 
     forms = ["clause", "where", "both", "not", "or", "nearest", "nearest in", "within", "region"]
-    match draw.choice(forms):
+    form = draw.choice(forms)
+    match form:
         case "region":
             zone = draw.choice("abc")
             return Query(
@@ -117,14 +156,19 @@ def draw_query(draw: random.Random, planar: bool) -> Query:
         case "within":
             x, y, radius = 0.5, 0.0, 1.3 * (1 if planar else DEGREE_M)
             return Query(
-                f"WHERE ST_DWITHIN(loc, ST_POINT({x}, {y}), {radius})",
+                f"WHERE ST_DWITHIN(loc, ST_POINT({x - 360 * bool(east) + east}, {y}), {radius})",
                 lambda key, shape, v: far(shape, (x, y), planar) <= radius,
             )
-        case "nearest":
-            place, k = (draw.choice(GRID), draw.choice(GRID)), draw.choice([1, 2, 4])
-            return Query(f"NEAREST {k} TO {place}", lambda *one: True, (place, k))
-    place, k = (draw.choice(GRID), draw.choice(GRID)), draw.choice([1, 2])
-    return Query(f"NEAREST {k} TO {place} {relation} {text}", first, (place, k))
+    k, shown = draw.choice([1, 2, 4]), draw.choice([None, None, 1, 3])
+    x, y = draw.choice(GRID), draw.choice(GRID)
+    place: Place | str = (x, y)
+    near = f"NEAREST {k} TO ({x + east}, {y})"
+    if setting.kind == "MOVING" and draw.random() < 0.5:
+        place = draw.choice(KEYS)
+        near = f"NEAREST {k} TO {place!r}"
+    if form == "nearest":
+        return Query(near, lambda *one: True, (place, k), shown)
+    return Query(f"{near} {relation} {text}", first, (place, k), shown)
 
 
 def covers(zone: str, shape: Shape, planar: bool) -> bool:
@@ -151,10 +195,20 @@ class Setting:
     """How a case is typed and divided."""
 
     kind: str
-    planar: bool
+    place: str
     form: str
     slots: int
     published: bool
+
+    @property
+    def planar(self) -> bool:
+        """Whether coordinates are those of a plane."""
+        return self.place == "plane"
+
+    @property
+    def east(self) -> float:
+        """How far east everything is typed, in degrees."""
+        return SEAM if self.place == "meridian" else 0.0
 
 
 def script(folder: Path, steps: list[Objects], queries: list[Query], setting: Setting) -> str:
@@ -164,33 +218,34 @@ def script(folder: Path, steps: list[Objects], queries: list[Query], setting: Se
         before = steps[step - 1] if step else {}
         for key, (shape, v) in now.items():
             if before.get(key) != (shape, v):
-                row = {"oid": key, "v": v, "ts": step, "shape": written(shape, setting.form)}
+                row = {"oid": key, "v": v, "ts": step, "shape": written(shape, setting)}
                 lines.append(json.dumps(row))
     (folder / "m.jsonl").write_text("\n".join(lines))
     features = [
         {"type": "Feature", "properties": {"zone": name}, "geometry": json.loads(shapely.to_geojson(one))}
-        for name, one in zip(ZONES, shapely.from_wkt([*ZONES.values()]), strict=True)
+        for name, one in zip(ZONES, moved(shapely.from_wkt([*ZONES.values()]), setting.east), strict=True)
     ]
     (folder / "z.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": features}))
-    selects = [f"SELECT oid{', DISTANCE' * bool(query.ranking)} FROM m {query.text}" for query in queries]
-    counts = [f"SELECT COUNT(*) n, SUM(v) s FROM m {query.text}" for query in queries if not query.ranking]
+    selects = [query.select for query in queries]
+    counts = [query.count for query in queries]
     registered = [f"REGISTER QUERY q{i} AS {select};" for i, select in enumerate(selects)]
     registered += [f"REGISTER QUERY c{i} AS {count};" for i, count in enumerate(counts)]
     create = (
         f"CREATE {setting.kind} STREAM m (oid STRING, v BIGINT, shape STRING, ts TIMESTAMP) KEY oid"
         f" LOCATION (shape) TIME ts FROM FILE '{folder}/m.jsonl' TICK 1 s{' PLANAR' * setting.planar};"
-        f" CREATE REGION zone AS {ZONE.replace('POLYGON ', 'POLYGON')};"
+        f" CREATE REGION zone AS {typed_polygon(ZONE, setting.east)};"
         f" CREATE REGIONS zones FROM FILE '{folder}/z.geojson' NAME zone;"
     )
     asked = [f"{select};" for select in [*selects, *counts]]
     return "\n".join([create, *registered, *["RUN 1 STEPS;", *asked] * len(steps)])
 
 
-def written(shape: Shape | None, form: str) -> Any:
+def written(shape: Shape | None, setting: Setting) -> Any:
     """A shape as records have it."""
     if shape is None:
         return None
-    match form:
+    shape = moved(shape, setting.east)
+    match setting.form:
         case "wkt":
             return shapely.to_wkt(shape)
         case "wkb":
@@ -200,26 +255,53 @@ def written(shape: Shape | None, form: str) -> Any:
 
 def check(query: Query, now: Objects, members: dict[str, float | None], planar: bool) -> None:
     """Raise AssertionError unless the members of an answer are those after a step; with their distances."""
+    distances, nearest, is_clear = expected(query, now, planar)
+    if query.ranking is None:
+        assert members.keys() == set(nearest), query.text
+        return
+    last = max((distances[key] for key in nearest), default=0.0)
+    for key, told in members.items():
+        assert told is not None and math.isclose(told, distances[key], rel_tol=1e-9, abs_tol=1e-6), query.text
+        assert distances[key] <= last * (1 + 1e-9) + 1e-6
+    if query.first is not None:
+        nearest = sorted(nearest, key=lambda key: (-now[key][1], key))[: query.first]
+    assert len(members) == len(nearest), query.text
+    if is_clear:
+        assert members.keys() == set(nearest), query.text
+
+
+def check_count(query: Query, now: Objects, count: Any, planar: bool) -> None:
+    """Raise AssertionError unless the number and the sum are those of the members after a step."""
+    _, members, is_clear = expected(query, now, planar)
+    assert count["n"] == len(members), query.text
+    if is_clear:
+        assert count["s"] == (sum(now[key][1] for key in members) if members else None), query.text
+
+
+def expected(query: Query, now: Objects, planar: bool) -> tuple[dict[str, float], list[str], bool]:
+    """The distances of those that hold, the members, and whether no other is as near as the last of them."""
     held = {key: shape for key, (shape, v) in now.items() if shape is not None and query.holds(key, shape, v)}
     if query.ranking is None:
-        assert members.keys() == held.keys(), query.text
-        return
+        return {}, [*held], True
     place, k = query.ranking
-    distances = {key: far(shape, place, planar) for key, shape in held.items()}
-    nearest = sorted(held, key=lambda key: (distances[key], key))[:k]
-    assert len(members) == len(nearest), query.text
-    last = distances[nearest[-1]] if nearest else 0.0
-    for key, told in members.items():
-        assert told is not None and math.isclose(told, distances[key], rel_tol=1e-9, abs_tol=1e-6)
-        assert distances[key] <= last * (1 + 1e-9)
-    if planar:  # equal distances are so to the last digit, so the smaller key wins
-        assert [*members] == nearest or any(d % 0.5 > 0 for d in distances.values())
+    if isinstance(place, str):
+        around, _ = now.get(place, (None, 0))
+        held = {key: shape for key, shape in held.items() if key != place and around is not None}
+        distances = {key: apart(shape, around, planar) for key, shape in held.items()}
+    else:
+        distances = {key: far(shape, place, planar) for key, shape in held.items()}
+    nearest = sorted(held, key=lambda key: (distances[key], key))
+    members, others = nearest[:k], nearest[k:]
+    is_clear = not others or distances[others[0]] > distances[members[-1]] * (1 + 1e-9) + 1e-6
+    if planar and all(d % 0.5 == 0 for d in distances.values()):
+        is_clear = True  # equal distances are so to the last digit, so the smaller key wins
+    return distances, members, is_clear
 
 
 settings = st.builds(
     Setting,
     kind=st.sampled_from(["MOVING", "MOVING", "EVENT"]),
-    planar=st.booleans(),
+    place=st.sampled_from(["plane", "plane", "sphere", "meridian"]),
     form=st.sampled_from(["wkt", "wkb", "geojson"]),
     slots=st.sampled_from([1, 3]),
     published=st.sampled_from([True, True, False]),  # the log answers a SELECT in twice the time
@@ -231,26 +313,27 @@ settings = st.builds(
 def test_answers_are_those_of_shapes_one_by_one(seed: int, setting: Setting, records: int) -> None:
     draw = random.Random(seed)
     steps = draw_steps(draw, setting.kind)
-    queries = [draw_query(draw, setting.planar) for _ in range(4)]
+    queries = [draw_query(draw, setting) for _ in range(4)]
     with (
         tempfile.TemporaryDirectory() as name,
         local_session(Path(name) / "home", setting.slots, records, published=setting.published) as session,
     ):
         output = run_script(session, script(Path(name), steps, queries, setting))
     told = [json.loads(line) for line in output.splitlines()]
-    plain = [query for query in queries if not query.ranking]
+    if setting.east:
+        steps = [{key: (shape and cut(shape), v) for key, (shape, v) in now.items()} for now in steps]
     members: list[dict[str, float | None]] = [{} for _ in queries]
-    totals: list[dict[str, int | None]] = [{} for _ in plain]
+    totals: list[dict[str, int | None]] = [{} for _ in queries]
     for step, now in enumerate(steps, start=1):
         for update in (line for line in told if line.get("step") == step):
             take(update, members, totals)
-        snapshots, counts = answers(told, step, len(queries), len(plain))
+        snapshots, counts = answers(told, step, len(queries))
         for query, snapshot, held in zip(queries, snapshots, members, strict=True):
             check(query, now, snapshot, setting.planar)
             assert snapshot.keys() == held.keys(), query.text
-        for query, count, total in zip(plain, counts, totals, strict=True):
-            values = [v for key, (shape, v) in now.items() if shape and query.holds(key, shape, v)]
-            assert count == total == {"n": len(values), "s": sum(values) if values else None}, query.text
+        for query, count, total in zip(queries, counts, totals, strict=True):
+            check_count(query, now, count, setting.planar)
+            assert count == total, query.text
 
 
 def take(update: Any, members: list[dict[str, float | None]], totals: list[Any]) -> None:
@@ -264,11 +347,9 @@ def take(update: Any, members: list[dict[str, float | None]], totals: list[Any])
         del members[number][update["key"]]
 
 
-def answers(
-    told: list[Any], step: int, queries: int, counts: int
-) -> tuple[list[dict[str, float | None]], list[Any]]:
+def answers(told: list[Any], step: int, queries: int) -> tuple[list[dict[str, float | None]], list[Any]]:
     """The answers of the SELECTs after a step, each by its place in the script."""
-    each = queries + counts
+    each = 2 * queries
     first = 3 + each + (step - 1) * (each + 1) + 2
     rows = [[line["row"] for line in told if line.get("statement") == first + place] for place in range(each)]
     members = [{row["oid"]: row.get("distance") for row in some} for some in rows[:queries]]

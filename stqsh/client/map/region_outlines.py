@@ -75,11 +75,13 @@ class RegionOutlines:
 
     def of_query(self, query: QueryRow, planar: bool, place: Place | None) -> RegionOutline:
         """Return the outline of a query's region, or of the regions that extents must meet."""
-        if query.spec.region != EVERYWHERE:
-            return self.of_region(query.name, query.spec.region, planar, place)
+        region = query.spec.region
+        if region != EVERYWHERE and not region.is_nearest:
+            return self.of_region(query.name, region, planar, place)
         nearest, tests = nearest_extents(query.spec), extent_tests(query.spec.condition)
         rings = tuple(ring for test in tests for ring in _rings_of_test(test))
-        return RegionOutline(query.name, rings, None if nearest is None else nearest.place)
+        centre = self.of_region(query.name, region if nearest is None else nearest, planar, place).centre
+        return RegionOutline(query.name, rings, centre, region.focal_key)
 
     def of_area(self, area: AreaRow, planar: bool) -> list[RegionOutline]:
         """Return the outlines of a named region, or of the members of a set of regions."""

@@ -134,7 +134,8 @@ class SlotChoice:
         """Return the slots to query; the arguments are those of `AskedSlots.shares`."""
         clock, count, region = states[0].clock, len(states), spec.region
         everyone, centre = np.ones(count, np.bool_), None
-        if isinstance(region, NearestSpec) and spec.aggregate is None and spec.aggregates is None:
+        is_list = spec.aggregate is None and spec.aggregates is None and stream.extent is None
+        if isinstance(region, NearestSpec) and is_list:
             centre = region.place or place
         is_bounded = centre is not None or not region.is_nearest
         # Events of the past may have been dealt by routings that are no longer known.

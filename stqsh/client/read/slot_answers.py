@@ -24,7 +24,7 @@ from stqsh.lang.catalogue import Catalogue
 from stqsh.lang.syntax.parse import parse
 from stqsh.spec.measure import QueryMeasure
 from stqsh.spec.query import BoundQuery, QuerySpec, SnapshotSpec, at_places
-from stqsh.spec.region import Key, Place
+from stqsh.spec.region import FocalPlace, Key, Place
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.rows import Progress
 
@@ -91,7 +91,7 @@ def placed(states: list[SlotState], spec: Bound) -> tuple[Bound, Place | None]:
     """
     if not all(knows(state, spec) for state in states):
         raise NotPublishedError("the slots do not know a table or region yet")
-    places: dict[Key, Place] = {}
+    places: dict[Key, FocalPlace] = {}
     for state in states:
         places |= focal_places(state, spec)
     return at_places(spec, places)

@@ -52,10 +52,10 @@ _EARTH_KM = 6371.0088
 
 
 def query_region_text(spec: BoundQuery) -> str:
-    """Return the region of a query; over objects with an extent it is in the condition and in the order."""
-    if spec.region != EverywhereSpec():
+    """Return the region of a query; over objects with an extent, other regions are in its condition."""
+    nearest = spec.region if isinstance(spec.region, NearestSpec) else nearest_extents(spec)
+    if spec.region != EverywhereSpec() and nearest is None:
         return region_text(spec.region)
-    nearest = nearest_extents(spec)
     parts = [] if nearest is None else [region_text(nearest)]
     return " AND ".join([*parts, *map(_test_text, extent_tests(spec.condition))]) or "everywhere"
 

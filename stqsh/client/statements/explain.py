@@ -217,7 +217,9 @@ def _extents(spec: BoundQuery, stream: StreamSpec) -> list[Item]:
     if stream.extent is None:
         return []
     relations = dict.fromkeys(node.relation for node in find_nodes(spec.condition, ExtentTestExpr))
-    if spec.region == EVERYWHERE:
+    if spec.region.is_nearest:
+        how = "the objects with the nearest boxes are measured"
+    elif spec.region == EVERYWHERE:
         how = "every object is a candidate"
     else:
         how = "the objects whose first corner is in the region are candidates"

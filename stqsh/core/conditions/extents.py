@@ -17,6 +17,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import shapely
 
 from stqsh.arrays import Array
@@ -32,6 +33,8 @@ Corners: TypeAlias = tuple[Array, Array, Array, Array]
 _REGIONS_KEPT = 256
 _COLUMNS_KEPT = 4
 """The maximum number of columns whose shapes are kept: a condition and an order look at two of each batch."""
+_SEARCHED = 8
+"""The most known texts for each new one among which it is searched for."""
 _EDGES_AT_ONCE = 1 << 20
 """About the most edges that are measured at once; each takes some hundred bytes."""
 _QUARTER_TURN, _HALF_TURN, _TURN = 90.0, 180.0, 360.0
@@ -88,6 +91,11 @@ class Extents(NamedTuple):
         """Return the extents of some rows."""
         return self._replace(of_row=self.of_row[rows])
 
+    def apart(self, rows: Array) -> Extents:
+        """Return the extents of some rows, without the shapes of others and their edges."""
+        used, of_row = np.unique(self.of_row[rows], return_inverse=True)
+        return Extents(Shapes(self.shapes[used]), of_row)
+
 
 def extents_of(column: pa.Array[Any]) -> Extents:
     """Parse a column of WKT, which may be a dictionary."""
@@ -107,12 +115,21 @@ _columns = _Columns()
 
 
 def _parsed(texts: pa.Array[Any]) -> Shapes:
-    """Return the shapes of distinct texts, and None after them."""
+    """Return the shapes of distinct texts, and None after them; texts of the last columns are known."""
     for known, shapes in _columns.kept:
         if len(known) == len(texts) and known.equals(texts):
             return shapes
     parsed = np.full(len(texts) + 1, None, object)
-    parsed[:-1] = shapely.from_wkt(texts.to_numpy(zero_copy_only=False))
+    new = np.arange(len(texts))
+    for known, shapes in _columns.kept:
+        if len(known) > _SEARCHED * len(new):  # parsing these takes less time than a search
+            continue
+        chosen: Any = pa.array(new)
+        at = pc.index_in(texts.take(chosen), value_set=known).fill_null(-1).to_numpy()
+        parsed[new[at >= 0]] = shapes.shapes[at[at >= 0]]
+        new = new[at < 0]
+    unknown: Any = pa.array(new)
+    parsed[new] = shapely.from_wkt(texts.take(unknown).to_numpy(zero_copy_only=False))
     shapes = Shapes(parsed)
     _columns.kept.appendleft((texts, shapes))
     return shapes
@@ -296,6 +313,50 @@ def distances(extents: Extents, x: Array, y: Array, planar: bool) -> Array:
         holding = shapely.intersects_xy(extents.shapes[extents.of_row[solid]], x[solid] + turn, y[solid])
         found[solid[holding]] = 0.0
     return found
+
+
+def gaps(extents: Extents, others: Extents, planar: bool) -> Array:
+    """Return how far each extent is from its own other one; float64 (n,), NaN if either is NULL.
+
+    It is 0 if they share a point. Else it is the least of the distances of the corners of one from the other,
+    because two straight edges that do not cross are nearest at an end of one of them. So the distance from a
+    point is that of `distances`. Cost: a distance for each corner of one and edge of the other.
+    """
+    found = np.full(len(extents.of_row), np.nan)
+    rows = np.flatnonzero(extents.known & others.known)
+    for these, those in ((extents, others), (others, extents)):
+        places, owner = shapely.get_coordinates(these.shapes[these.of_row[rows]], return_index=True)
+        x, y = np.ascontiguousarray(places.T)
+        far = distances(those.take(rows[owner]), x, y, planar)
+        starts = np.flatnonzero(np.diff(owner, prepend=-1))
+        found[rows] = np.fmin(found[rows], np.minimum.reduceat(far, starts)) if len(rows) else found[rows]
+    x1, y1, x2, y2 = others.distinct.boxes[:, others.of_row[rows]]
+    near = rows[_met(extents.take(rows), (x1, y1, x2, y2))]
+    meet = shapely.intersects(extents.shapes[extents.of_row[near]], others.shapes[others.of_row[near]])
+    found[near[meet]] = 0.0
+    return found
+
+
+def box_centres(column: pa.Array[Any]) -> tuple[Array, Array]:
+    """Return x and y of the centre of each extent's box, float64 (n,) each; NaN for NULL."""
+    extents = extents_of(column)
+    x1, y1, x2, y2 = extents.distinct.boxes[:, extents.of_row]
+    return (x1 + x2) / 2, (y1 + y2) / 2
+
+
+def reaches_of_boxes(extents: Extents, planar: bool) -> Array:
+    """Return a bound of the distance from the centre of each extent's box to its points; float64 (n,).
+
+    On the sphere it is the way along a meridian and then along the longest parallel of the box.
+    """
+    x1, y1, x2, y2 = extents.distinct.boxes[:, extents.of_row]
+    wide, high = (x2 - x1) / 2, (y2 - y1) / 2
+    bound: Array = np.hypot(wide, high)
+    if planar:
+        return bound
+    low = np.where((y1 <= 0) & (y2 >= 0), 0.0, np.minimum(np.abs(y1), np.abs(y2)))
+    bound = high + wide * np.cos(np.radians(low))
+    return EARTH_M * np.radians(bound)
 
 
 def least_distances(extents: Extents, x: Array, y: Array, planar: bool) -> Array:

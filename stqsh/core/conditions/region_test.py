@@ -47,11 +47,14 @@ class RegionNow:
         shape: Returns whether points in the box (x and y, float64 (n,)) are in the region, bool (n,); None if
             all are.
         centre: The origin of DISTANCE; None if there is none.
+        extent: The focal object's extent, WKT, from which the distances of its neighbours are measured; "" if
+            they are measured from the centre.
     """
 
     box: Array
     shape: Shape | None = None
     centre: Place | None = None
+    extent: str = ""
 
     @property
     def is_nowhere(self) -> bool:
@@ -98,7 +101,7 @@ def reach_of(  # noqa: PLR0911  # one for each shape
         case MovingRectangleSpec():
             return _rectangle_around(region, centre, resolver.planar)
         case NearestSpec():
-            return RegionNow(np.array(_EVERYWHERE), None, centre)
+            return RegionNow(np.array(_EVERYWHERE), None, centre, region.extent)
 
 
 def _rectangle_around(region: MovingRectangleSpec, centre: Place, planar: bool) -> RegionNow:

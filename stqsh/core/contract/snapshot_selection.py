@@ -180,12 +180,44 @@ class StoredRows:
         return self._read[name]
 
     def _distance(self) -> pa.Array[Any]:
-        centre = self._reach.centre
-        if centre is None:
+        if self._reach.centre is None:
             return pa.nulls(len(self._objects), pa.float64())
-        x, y = self._present.places(self._objects)
-        far: pa.Array[Any] = pa.array(distances(*centre, x, y, self._present.resolver.planar))
+        far: pa.Array[Any] = pa.array(distances_of(self._present, self._objects, self._reach))
         return far
+
+
+def distances_of(present: PresentObjects, objects: Array, reach: RegionNow) -> Array:
+    """Return the distances of objects, int32 (n,), from the centre of a region, float64 (n,).
+
+    Those of objects with an extent are between their nearest points and the centre, or the focal object's
+    extent.
+    """
+    assert reach.centre is not None, "only regions with a centre have distances"
+    planar, extent = present.resolver.planar, present.table.spec.extent
+    if extent is None:
+        return distances(*reach.centre, *present.places(objects), planar)
+    from stqsh.core.conditions import extents  # shapely: only when needed
+
+    mine = extents.extents_of(present.table.view(extent, objects, coded=True))
+    if reach.extent:
+        theirs = extents.extents_of(pa.array([reach.extent])).take(np.zeros(len(objects), np.int64))
+        return extents.gaps(mine, theirs, planar)
+    x, y = (np.full(len(objects), axis) for axis in reach.centre)
+    return extents.distances(mine, x, y, planar)
+
+
+def least_distances_of(present: PresentObjects, objects: Array, reach: RegionNow) -> Array:
+    """Return bounds that no result of `distances_of` is below, for objects with an extent."""
+    from stqsh.core.conditions import extents
+
+    planar, extent = present.resolver.planar, present.table.spec.extent
+    assert reach.centre is not None and extent is not None, "extents are measured from a centre"
+    mine = extents.extents_of(present.table.view(extent, objects, coded=True))
+    x, y = (np.full(len(objects), axis) for axis in reach.centre)
+    bounds = extents.least_distances(mine, x, y, planar)
+    if reach.extent:
+        bounds = bounds - extents.reaches_of_boxes(extents.extents_of(pa.array([reach.extent])), planar)
+    return bounds
 
 
 @dataclass(frozen=True)
@@ -251,7 +283,11 @@ class SnapshotSelection:
         """Return the distances of objects from the region's centre, float64 (n,)."""
         if not len(objects):  # without objects there may be no centre
             return np.empty(0)
-        return distances(*self.centre, *self.present.places(objects), self.present.resolver.planar)
+        return distances_of(self.present, objects, self.reach)
+
+    def least_distances(self, objects: Array) -> Array:
+        """Return bounds that the distances of objects with an extent are not below, float64 (n,)."""
+        return least_distances_of(self.present, objects, self.reach)
 
     @property
     def _condition(self) -> Expr | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from stqsh.core.queries.query_table import AREA, CIRCLE, RECT, QueryTable
 from stqsh.core.regions.grid_layout import rect_lists
 from stqsh.core.regions.polygon_table import PolygonTable
 from stqsh.core.state.table import add_derived
+
+if TYPE_CHECKING:
+    from stqsh.core.conditions.extents import Extents
 
 
 class AnswerMembers(NamedTuple):
@@ -107,12 +110,50 @@ class QueryContext:
 
         `step` may have a step for each, int64 (n,).
         """
+        if self.batch.spec.extent is not None:
+            return self.extent_distances(self.extents(versions), positions, np.full(len(versions), step))
         rows, stored = self.batch.objects.sources
         shown = versions.astype(np.int64)
         x, y = (
             gather(frozen(old), frozen(new), shown) for old, new in ((stored.x, rows.x), (stored.y, rows.y))
         )
         return distances_between(*self.centres(positions, np.full(len(shown), step)), x, y, self.planar)
+
+    def extent_distances(self, mine: Extents, positions: Array, steps: Array) -> Array:
+        """Return the distances of extents from queries' centres after their own steps, float64 (n,).
+
+        Neighbours of an object are measured from its extent; regions around it have the centre of its box.
+        """
+        from stqsh.core.conditions import extents  # shapely: only when needed
+
+        x, y = self.centres(positions, steps)
+        focal = self.queries.focal[positions]
+        far = extents.distances(mine, x, y, self.planar)
+        around = np.flatnonzero((self.queries.k[positions] > 0) & (focal >= 0) & ~np.isnan(x))
+        if len(around):
+            theirs = self.focal_extents(focal[around], steps[around])
+            far[around] = extents.gaps(mine.take(around), theirs, self.planar)
+        return far
+
+    def extents(self, versions: Array) -> Extents:
+        """Return the extents of versions, int32 (n,)."""
+        from stqsh.core.conditions.extents import extents_of
+
+        extent = self.batch.spec.extent
+        column = None if extent is None else self.conditions.coded(extent, versions)
+        assert column is not None, "the objects have an extent, which is a text"
+        return extents_of(column)
+
+    def focal_extents(self, focal: Array, steps: Array) -> Extents:
+        """Return the extents of focal objects, int32 (n,), after their own steps."""
+        from stqsh.core.conditions.extents import extents_of
+
+        objects, extent = self.batch.focal, self.batch.spec.extent
+        assert extent is not None, "the objects have an extent"
+        versions = objects.versions_after(focal, steps)
+        column = objects.table.columns.show_coded(extent, objects.rows, versions)
+        assert column is not None, "an extent is a text"
+        return extents_of(column)
 
     def boxes(self, positions: Array, step: int) -> Array:
         """Return the boxes of regions after a step, float64 (n, 4); NaN while a focal object is absent."""

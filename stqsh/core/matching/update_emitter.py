@@ -45,14 +45,16 @@ class UpdateEmitter:
         asking = np.flatnonzero(far[query]) if far.any() else np.empty(0, np.int64)
         if not len(asking):
             return None
-        movement = self._context.batch.objects
+        movement, out = self._context.batch.objects, np.full(len(query), np.nan)
         rows, stored = movement.sources
         shown = np.where(show < movement.versions, show, -1)[asking]
+        if self._context.batch.spec.extent is not None:
+            out[asking] = self._context.distances(query[asking], shown, steps[asking])
+            return out
         x, y = (
             gather(frozen(old), frozen(new), shown) for old, new in ((stored.x, rows.x), (stored.y, rows.y))
         )
         x[shown < 0] = np.nan
-        out = np.full(len(query), np.nan)
         centre = self._context.centres(query[asking], steps[asking])
         out[asking] = distances_between(*centre, x, y, self._context.planar)
         return out

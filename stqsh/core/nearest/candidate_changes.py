@@ -111,6 +111,8 @@ def sent_before_pause(
 def distances(context: QueryContext, query: Array, versions: Array, step: int) -> Array:
     """Return the distances of versions from queries' centres after a step; NaN if either is missing."""
     objects, steps = context.batch.objects, np.full(len(versions), step)
+    if context.batch.spec.extent is not None:
+        return context.distances(query, versions, steps)
     places = places_after(versions, steps, *objects.sources, objects.timing.unending)
     return distances_between(*context.centres(query, steps), *places, context.planar)
 

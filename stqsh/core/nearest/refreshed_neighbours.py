@@ -13,7 +13,10 @@ from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.groups.refresh_schedule import DueQueries
 from stqsh.core.groups.refreshed_members import ObjectsAsOf, context_as_of
 from stqsh.core.kernels.geometry.distance import distances_between
+from stqsh.core.kernels.index.static_rects import IS, CandidatePairs
 from stqsh.core.nearest.circle_search import CircleSearch, SearchCircles
+from stqsh.core.nearest.near_extents import within_kth
+from stqsh.core.objects.batch_objects import arrivals_at
 from stqsh.core.queries.query_table import QueryTable
 
 
@@ -65,6 +68,8 @@ class RefreshedNeighbours:
 
     def _in_window(self, positions: Array, window_us: int) -> Neighbours:
         """Return the k nearest of queries with the same window."""
+        if self._context.batch.spec.extent is not None:
+            return self._among_extents(positions, self._among(window_us))
         search = CircleSearch(self._context, self._step, self._among(window_us))
         x, y = self._context.centres(positions, np.full(len(positions), self._step))
         k = self._queries.k[positions].astype(np.int64)
@@ -77,6 +82,43 @@ class RefreshedNeighbours:
         order = self._ranked(owner, far, obj)
         order = order[np.arange(len(order)) - start[owner] < k[owner]]
         return Neighbours(positions[owner], obj, versions[obj], far).where(order)
+
+    def _among_extents(self, positions: Array, among: Array | None) -> Neighbours:
+        """Return the k nearest of queries over objects with an extent, whose boxes bound their distances."""
+        from stqsh.core.conditions import extents  # shapely: only when needed
+
+        context, found = self._context, [NOBODY]
+        present = arrivals_at(self._objects, self._step, among)
+        shapes = context.extents(present.new)
+        steps = np.full(len(positions), self._step)
+        x, y = context.centres(positions, steps)
+        slack, focal = np.zeros(len(positions)), self._queries.focal[positions]
+        around = np.flatnonzero(~np.isnan(x) & (focal >= 0))
+        theirs = context.focal_extents(focal[around], steps[around])
+        slack[around] = extents.reaches_of_boxes(theirs, context.planar)
+        for number in np.flatnonzero(~np.isnan(x)).tolist():
+            position = positions[number]
+            at_x, at_y = (np.full(len(present.obj), axis[number]) for axis in (x, y))
+            bounds = extents.least_distances(shapes, at_x, at_y, context.planar) - slack[number]
+
+            def holds(rows: Array, position: int = position) -> Array:
+                query, is_in = np.full(len(rows), position, np.int32), np.full(len(rows), IS, np.uint8)
+                pairs = CandidatePairs(rows.astype(np.int32), query, is_in)
+                kept: Array = context.conditions.filter_pairs(pairs, present).flags != 0
+                kept &= context.focals[position] != present.obj[rows]
+                return kept
+
+            def measure(rows: Array, position: int = position) -> Array:
+                of_query, steps = np.full(len(rows), position), np.full(len(rows), self._step)
+                return context.extent_distances(shapes.apart(rows), of_query, steps)
+
+            rows, far = within_kth(bounds, int(self._queries.k[position]), holds, measure)
+            owner = np.full(len(rows), position)
+            found.append(Neighbours(owner, present.obj[rows], present.new[rows], far))
+        every = Neighbours(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
+        every = every.where(self._ranked(every.query, every.distance, every.obj))
+        first = np.searchsorted(every.query, every.query)
+        return every.where(np.arange(len(every.query)) - first < self._queries.k[every.query])
 
     def _among(self, window_us: int) -> Array | None:
         """Return the objects whose records lie in a window; None for all."""

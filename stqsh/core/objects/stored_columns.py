@@ -65,7 +65,7 @@ class BatchRows:
 
 
 class StoredColumns:
-    """The declared columns of objects except the key; with `further=False`, only places and times.
+    """The declared columns of objects except the key; with `further=False`, only places, times and extents.
 
     Attributes:
         types: The type of each declared column.
@@ -79,7 +79,8 @@ class StoredColumns:
         self._spec, self.pool = spec, pool
         own = {spec.key, spec.x, spec.y, spec.time}
         self.types: dict[str, str] = spec.types | {ARRIVED: "BIGINT"}
-        self.names = {name: i for i, (name, _) in enumerate(spec.columns) if further and name not in own}
+        kept = {name for name, _ in spec.columns if further or name == spec.extent} - own
+        self.names = {name: i for i, (name, _) in enumerate(spec.columns) if name in kept}
         self._table = (_StoredEvents if spec.is_event else _StoredRecords)(
             state, prefix, declared_arrays(spec.columns, self.names)
         )

@@ -35,7 +35,7 @@ from stqsh.spec.aggregate import AggregateSpec, GroupColumn
 from stqsh.spec.chunk import pack_json
 from stqsh.spec.expression import ColumnExpr, Expr, InsideExpr, JoinExpr, LiteralExpr, RegionOfExpr, has_node
 from stqsh.spec.query import AskSpec, BoundQuery, SelectColumn, SnapshotSpec, focal_keys, with_result
-from stqsh.spec.region import Key, NearestSpec, Place
+from stqsh.spec.region import FocalPlace, Key, NearestSpec, Place
 from stqsh.spec.stream import StreamSpec
 
 Selecting: TypeAlias = Callable[[PresentObjects, SnapshotSpec, RegionNow], SnapshotSelection]
@@ -66,12 +66,12 @@ def knows(state: SlotState, spec: BoundQuery) -> bool:
     return all(str(id_) in state.entry(kind) for kind, id_ in named)
 
 
-def focal_places(state: SlotState, spec: BoundQuery) -> dict[Key, Place]:
+def focal_places(state: SlotState, spec: BoundQuery) -> dict[Key, FocalPlace]:
     """Return the places of a snapshot's focal objects that are present on this slot, by key.
 
     Regions that move with objects need these places before `part` is called for any slot, see `at_places`.
     """
-    places: dict[Key, Place] = {}
+    places: dict[Key, FocalPlace] = {}
     keys = focal_keys(spec)
     present = _present(state, spec) if keys else None
     if present is None:
@@ -79,18 +79,30 @@ def focal_places(state: SlotState, spec: BoundQuery) -> dict[Key, Place]:
     for key in keys:
         found = present.among(present.find(key))
         if len(found):
-            (x,), (y,) = present.places(found)
-            places[key] = float(x), float(y)
+            places[key] = _focal_place(present, found)
     return places
+
+
+def _focal_place(present: PresentObjects, found: Array) -> FocalPlace:
+    """Return the place of an object, int32 (1,)."""
+    extent = present.table.spec.extent
+    if extent is None:
+        (x,), (y,) = present.places(found)
+        return FocalPlace(float(x), float(y))
+    from stqsh.core.conditions.extents import box_centres  # shapely: only when needed
+
+    column = present.table.read(extent, found)
+    (x,), (y,) = box_centres(column)
+    return FocalPlace(float(x), float(y), column[0].as_py())
 
 
 def answer(state: SlotState, ask: AskSpec) -> pa.RecordBatch | None:
     """Answer a question from the control log.
 
     If the region moves and the question has no place, return the places of the focal objects: a row with the
-    number of its key, x and y for each that is present on this slot. If the spec has `measure`, return the
-    figures of `stqsh.core.snapshots.query_cost` as JSON. Otherwise return the result of `part`. The result is
-    None if anything that the snapshot reads was dropped in the meantime.
+    number of its key, x, y and extent for each that is present on this slot. If the spec has `measure`,
+    return the figures of `stqsh.core.snapshots.query_cost` as JSON. Otherwise return the result of `part`.
+    The result is None if anything that the snapshot reads was dropped in the meantime.
     """
     spec = ask.spec
     if not knows(state, spec):
@@ -99,8 +111,9 @@ def answer(state: SlotState, ask: AskSpec) -> pa.RecordBatch | None:
         found = focal_places(state, spec)
         columns: dict[str, pa.Array[Any]] = {
             "focal": pa.array([keys.index(key) for key in found], pa.int32()),
-            "x": pa.array([x for x, _ in found.values()], pa.float64()),
-            "y": pa.array([y for _, y in found.values()], pa.float64()),
+            "x": pa.array([place.x for place in found.values()], pa.float64()),
+            "y": pa.array([place.y for place in found.values()], pa.float64()),
+            "extent": pa.array([place.extent for place in found.values()], pa.string()),
         }
         return pa.RecordBatch.from_pydict(columns)
     place = None if ask.place is UNSET else ask.place

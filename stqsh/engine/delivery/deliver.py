@@ -33,7 +33,7 @@ from stqsh.spec.clock import BatchClock
 from stqsh.spec.log import SnapshotAsked
 from stqsh.spec.offset import Offset
 from stqsh.spec.query import AskSpec, SnapshotSpec, at_places, focal_keys
-from stqsh.spec.region import Key, Place
+from stqsh.spec.region import FocalPlace, Key, Place
 from stqsh.spec.stats import BatchStats, SiftedRecords, SlotStats, TakenMessages, TaskTiming, TimeSplit
 from stqsh.storage.archive_files import ArchiveFile
 from stqsh.storage.blobs import checkpoint_blobs
@@ -394,10 +394,10 @@ def collect_answers(
 
 def with_places(spec: SnapshotSpec, shares: Iterable[bytes]) -> tuple[SnapshotSpec, Place | None]:
     """Return a snapshot with moving regions at the reported locations, and the centre of its own region."""
-    keys, places = focal_keys(spec), dict[Key, Place]()
+    keys, places = focal_keys(spec), dict[Key, FocalPlace]()
     for share in map(unpack, shares):
         for row in share.to_pylist():
-            places[keys[row["focal"]]] = row["x"], row["y"]
+            places[keys[row["focal"]]] = FocalPlace(row["x"], row["y"], row["extent"])
     return at_places(spec, places)
 
 

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from typing import Literal
 
 from stqsh.lang.ast import expressions as ast
-from stqsh.lang.ast.source import Span
 from stqsh.lang.binder.parameters import Hole
 from stqsh.lang.binder.regions import over_meridian, polygon_text
 from stqsh.lang.catalogue import CatalogueView
@@ -29,7 +28,6 @@ from stqsh.spec.expression import (
 from stqsh.spec.region import (
     CircleSpec,
     NamedRegionSpec,
-    NearestSpec,
     PolygonSpec,
     RectangleSpec,
     Region,
@@ -84,17 +82,6 @@ def region_of(area: AreaSpec, stream: StreamSpec, catalogue: CatalogueView) -> R
         tests.append(ExtentTestExpr(_extent(stream), "inside", "polygon", polygon=polygon, planar=planar))
     results = (LiteralExpr(name, "STRING") for name in (*names, None))
     return RegionOfExpr(area.id, CaseExpr(tuple(tests), tuple(results), "STRING"))
-
-
-def nearest_distance(nearest: NearestSpec, stream: StreamSpec, span: Span) -> Expr:
-    """Return the distance by which extents are near to the place of a NEAREST.
-
-    Raises:
-        NotSupportedError: the place is that of an object.
-    """
-    if nearest.place is None:
-        raise NotSupportedError(f"NEAREST to an object {_OF_EXTENTS}", span)
-    return distance_from(nearest.place, stream)
 
 
 def distance_from(place: tuple[float, float], stream: StreamSpec) -> Expr:

@@ -20,7 +20,7 @@ from stqsh.lang.binder.aggregates import (
     without_distinct,
 )
 from stqsh.lang.binder.conditions import check_location, condition
-from stqsh.lang.binder.extents import distance_from, extent_test, nearest_distance
+from stqsh.lang.binder.extents import distance_from, extent_test
 from stqsh.lang.binder.joins import FromClause, from_clause, has_row
 from stqsh.lang.binder.names import check_free, query_named
 from stqsh.lang.binder.parameters import Hole, typed
@@ -66,16 +66,10 @@ from stqsh.spec.expression import (
     rewrite,
 )
 from stqsh.spec.query import (
-    AGGREGATE,
-    DWELLING_AGGREGATE,
+    BUILT_IN,
     NEAREST,
-    NEAREST_AGGREGATE,
     NEAREST_TOP_N,
     RANGE,
-    REFRESHED_NEAREST,
-    REFRESHED_NEAREST_ROWS,
-    REFRESHED_ROWS,
-    TOP_N,
     JoinSpec,
     Members,
     OrderColumn,
@@ -84,6 +78,7 @@ from stqsh.spec.query import (
     SelectColumn,
     SnapshotSpec,
     Timing,
+    kind_of,
     kind_of_region,
     with_members,
     with_result,
@@ -107,11 +102,6 @@ _OF_PLACES = (InsideExpr, InsideEachExpr, RegionOfExpr, DistanceToExpr)
 """Expressions that use a record's place."""
 
 
-_AGGREGATES = {AGGREGATE.name, NEAREST_AGGREGATE.name, REFRESHED_NEAREST.name}
-_BY_TIME = {TOP_N.name, REFRESHED_ROWS.name, REFRESHED_NEAREST_ROWS.name}
-"""The kinds whose rows may change as time passes."""
-
-
 class AnalysedSelect(msgspec.Struct, frozen=True):
     """A SELECT to answer once, measuring the time of each operator."""
 
@@ -125,22 +115,16 @@ class Explained(msgspec.Struct, frozen=True):
     analyze: bool
 
 
-class _Ranking(NamedTuple):
-    """An order and the number of the first rows in it."""
-
-    order: tuple[OrderColumn, ...]
-    limit: int
-
-
 class _Query(NamedTuple):
-    """The spec of a snapshot or continuous query, and the scope of its select list.
-
-    `ranking` is how NEAREST chooses among objects with an extent: the first k by their distance.
-    """
+    """The spec of a snapshot or continuous query, and the scope of its select list."""
 
     spec: QuerySpec
     scope: Scope
-    ranking: _Ranking | None = None
+
+    @property
+    def is_near_extents(self) -> bool:
+        """Whether its members are the nearest of objects with an extent, which are searched in each step."""
+        return self.spec.region.is_nearest and self.scope.stream.extent is not None
 
 
 def register(query: RegisterQuery, catalogue: CatalogueView) -> QuerySpec:
@@ -166,14 +150,22 @@ def _registered(
     place, stream = select.relations[0].span, catalogue.stream(spec.stream)
     assert stream is not None, "the SELECT is bound"
     _check_stream(stream, spec, place)
-    if spec.kind in _AGGREGATES and spec.timing.dwell_us and spec.aggregates is not None:
+    if spec.timing.dwell_us and spec.aggregates is not None and spec.kind in BUILT_IN:
         return _dwelling(spec, spec.aggregates, is_significant=stream.is_significant)
+    waits = False
     if spec.kind == RANGE.name and spec.timing.changes:
         # Only records inside regions are kept: rows can wait outside of them, objects cannot.
         waits = bool(spec.timing.dwell_us) and stream.is_significant
         if waits or _strays(spec.region, spec.result.select):
             spec = _limited(spec)
-    return _timed(spec, place) if spec.timing.changes and not stream.keeps_none else spec
+    if spec.timing.changes and not stream.keeps_none:
+        spec = _timed(spec, place)
+    return _composed(spec, held=waits)
+
+
+def _composed(spec: QuerySpec, *, held: bool = False) -> QuerySpec:
+    """Return a query with the kind that follows from its parts; `held` as for `kind_of`."""
+    return replace(spec, kind=kind_of(spec, held=held).name) if spec.kind in BUILT_IN else spec
 
 
 def _timed(spec: QuerySpec, place: Span) -> QuerySpec:
@@ -188,7 +180,7 @@ def _timed(spec: QuerySpec, place: Span) -> QuerySpec:
         spec = _limited(spec)
     if spec.kind in (NEAREST.name, NEAREST_TOP_N.name):
         spec = _refreshed(spec)
-    if spec.kind not in _BY_TIME:
+    if spec.kind not in BUILT_IN:
         raise NotSupportedError(f"changes of what depends on NOW, of a {spec.kind} query", place)
     return with_timing(spec, each_step=True)
 
@@ -208,17 +200,14 @@ def _dwelling(spec: QuerySpec, aggregates: AggregateSpec, *, is_significant: boo
     """
     is_nearest, refreshed = spec.region.is_nearest, spec.timing.sync_us is not None
     if not (is_nearest or is_significant or spec.timing.each_step or refreshed):
-        return replace(spec, kind=DWELLING_AGGREGATE.name)
+        return _composed(spec)
     reads_now = any(has_node(expr, NowExpr) for expr in aggregates.values)
-    if is_nearest:
-        kind = REFRESHED_NEAREST_ROWS if reads_now or refreshed else NEAREST_TOP_N
-    else:
-        kind = REFRESHED_ROWS if refreshed else TOP_N
     # Slots compute distances from the centre of a region only step by step; ALTER may make the centre move.
     far = not is_nearest and any(has_node(expr, DistanceExpr) for expr in aggregates.values)
     order = (OrderColumn(DistanceExpr(), False),) if is_nearest else ()
-    spec = with_timing(replace(spec, kind=kind.name), each_step=reads_now or far)
-    return with_result(spec, order=order, aggregates=replace(aggregates, error=0.0))
+    again = is_nearest and spec.timing.each_step
+    spec = with_timing(spec, each_step=reads_now or far or again)
+    return _composed(with_result(spec, order=order, aggregates=replace(aggregates, error=0.0)), held=True)
 
 
 def _strays(region: BoundRegion, columns: Iterable[SelectColumn | OrderColumn]) -> bool:
@@ -229,6 +218,11 @@ def _strays(region: BoundRegion, columns: Iterable[SelectColumn | OrderColumn]) 
 
 def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
     """Return the spec of a continuous SELECT, without its id and with an empty name."""
+    return _composed(_continuous(select, catalogue))
+
+
+def _continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
+    """Return the parts of a continuous SELECT; its kind is that of a query with its region."""
     select = expanded(select, catalogue)
     if not select.relations:
         raise BindError("a continuous query needs a FROM", select.items[0].span, expected=("FROM a stream",))
@@ -240,31 +234,19 @@ def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
     if query.scope.stream.keeps_none:
         _check_forgotten(select, query.spec)
     if is_aggregated(select):
-        _check_ranking(select, query)
         return _continuous_aggregates(select, query)
     outputs = select_list(select.items, query.scope)
     order = _ordering(select, query.scope, outputs)
     listed = [typed.expr for typed in outputs.values()]
-    result = _rows(select, query, outputs, order)
+    result = Result(select=_listed(outputs), order=order, limit=select.limit)
     spec = replace(query.spec, result=result, timing=timing_of(select), areas=_areas(query.spec, *listed))
     if spec.timing.sync_us is not None:
         return _refreshed(spec)
+    if query.is_near_extents:
+        return with_timing(_refreshed(spec), each_step=True)
     if result.limit is None:  # any order gives the same rows, because updates are sent in the order of keys
         return with_result(spec, order=())
     return _nearest_of_nearest(spec, result.limit) if spec.region.is_nearest else _limited(spec)
-
-
-def _rows(select: Select, query: _Query, outputs: Outputs, order: tuple[OrderColumn, ...]) -> Result:
-    """Return the rows that a SELECT shows. Raises `NotSupportedError` for an impossible order of NEAREST."""
-    limit, ranking = select.limit, query.ranking
-    if ranking is not None:
-        if order not in ((), ranking.order):
-            place = select.order_by[0].span
-            raise NotSupportedError("NEAREST in another order over objects with an extent", place)
-        if isinstance(ranking.limit, Hole) and limit is not None:
-            raise NotSupportedError("LIMIT beside NEAREST with a parameter over objects with an extent")
-        order, limit = ranking.order, ranking.limit if limit is None else min(ranking.limit, limit)
-    return Result(select=_listed(outputs), order=order, limit=limit)
 
 
 def _limited(spec: QuerySpec) -> QuerySpec:
@@ -274,7 +256,7 @@ def _limited(spec: QuerySpec) -> QuerySpec:
     if not strays and any(has_node(value, DistanceExpr) for value in spec.result.of_rows):
         spec = _with_distances(spec)
     each_step = strays or any(has_node(one.value, NowExpr) for one in order)
-    return with_timing(replace(spec, kind=TOP_N.name, areas=areas), each_step=each_step)
+    return with_timing(replace(spec, areas=areas), each_step=each_step)
 
 
 def _refreshed(spec: QuerySpec) -> QuerySpec:
@@ -288,9 +270,7 @@ def _refreshed(spec: QuerySpec) -> QuerySpec:
     spec = with_result(spec, order=order)
     by_time = any(has_node(one.value, NowExpr) for one in order)
     each_step = by_time or (not is_nearest and _strays(spec.region, (*order, *spec.result.select)))
-    kind = REFRESHED_NEAREST_ROWS if is_nearest else REFRESHED_ROWS
-    areas = _areas(spec, *spec.result.of_rows)
-    return with_timing(replace(spec, kind=kind.name, areas=areas), each_step=each_step)
+    return with_timing(replace(spec, areas=_areas(spec, *spec.result.of_rows)), each_step=each_step)
 
 
 def _with_distances(spec: QuerySpec) -> QuerySpec:
@@ -322,7 +302,7 @@ def _nearest_of_nearest(spec: QuerySpec, limit: int) -> QuerySpec:
     if any(has_node(one.value, NowExpr) for one in order):
         return _refreshed(spec)
     areas = _areas(spec, *spec.result.of_rows)
-    return with_result(replace(spec, kind=NEAREST_TOP_N.name, areas=areas), order=order or by_distance)
+    return with_result(replace(spec, areas=areas), order=order or by_distance)
 
 
 def _check_forgotten(select: Select, spec: QuerySpec) -> None:
@@ -339,17 +319,14 @@ def _check_forgotten(select: Select, spec: QuerySpec) -> None:
 
 
 def _continuous_aggregates(select: Select, query: _Query) -> QuerySpec:
-    """Return a query for groups, whose kind depends on its members and on when they are looked at."""
+    """Return a query for groups."""
     aggregates, timing = aggregated(select, query.scope), timing_of(select)
-    each_step = timing.sync_us is None and _heed_time(aggregates, query.spec.region)
-    kind = AGGREGATE
-    if query.spec.region.is_nearest:
-        kind = REFRESHED_NEAREST if each_step or timing.sync_us is not None else NEAREST_AGGREGATE
+    each_step = query.is_near_extents or _heed_time(aggregates, query.spec.region)
+    each_step = each_step and timing.sync_us is None
     names = [output.name for output in aggregates.select]
     columns = tuple(SelectColumn(*pair) for pair in zip(names, log_columns(aggregates), strict=True))
     return replace(
         query.spec,
-        kind=kind.name,
         result=Result(select=columns, aggregates=aggregates),
         timing=replace(timing, each_step=each_step),
         areas=_areas(query.spec, *aggregates.over_records),
@@ -419,9 +396,7 @@ def _snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
         areas=bound.areas,
         lookup=_lookup(bound.condition, query.scope.stream.key),
     )
-    if is_aggregated(select):
-        _check_ranking(select, query)
-    else:
+    if not is_aggregated(select):
         snapshot_error(select, bound, None)
     if _counts_only(select) and not select.options:
         [item] = select.items
@@ -435,14 +410,8 @@ def _snapshot(select: Select, catalogue: CatalogueView) -> SnapshotSpec:
     outputs = select_list(select.items, query.scope)
     order = _ordering(select, query.scope, outputs)
     values = [*(typed.expr for typed in outputs.values()), *(one.value for one in order)]
-    result = _rows(select, query, outputs, order)
+    result = Result(select=_listed(outputs), order=order, limit=select.limit)
     return replace(spec, result=result, timing=timing, areas=_areas(bound, *values))
-
-
-def _check_ranking(select: Select, query: _Query) -> None:
-    """Raise `NotSupportedError` for aggregates over the nearest objects with an extent."""
-    if query.ranking is not None and select.nearest is not None:
-        raise NotSupportedError("aggregates of the NEAREST over objects with an extent", select.nearest.span)
 
 
 def _counts_only(select: Select) -> bool:
@@ -477,18 +446,12 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
     conditions = [condition(part, members) for part in rest]
     conditions += _without_focal_objects(conditions, source.stream)
     distance: Expr | None = DISTANCE if place.has_centre else None
-    ranking = None
-    if source.stream.extent is not None:
-        if isinstance(place, NearestSpec) and select.nearest is not None:
-            distance = nearest_distance(place, source.stream, select.nearest.span)
-            ranking = _Ranking((OrderColumn(distance, False),), place.k)
+    if source.stream.extent is not None and inside is not None:
+        conditions.insert(0, extent_test(inside, place, source.stream, catalogue))
+        if isinstance(place, CircleSpec):
+            distance = distance_from((place.x, place.y), source.stream)
+        if inside.relation == "INTERSECTS":
             place = EVERYWHERE
-        elif inside is not None:
-            conditions.insert(0, extent_test(inside, place, source.stream, catalogue))
-            if isinstance(place, CircleSpec):
-                distance = distance_from((place.x, place.y), source.stream)
-            if inside.relation == "INTERSECTS":
-                place = EVERYWHERE
     parts = over_meridian(place, source.stream, catalogue)
     if parts is not None:
         place = RectangleSpec(-ANTIMERIDIAN, parts.south, ANTIMERIDIAN, parts.north)
@@ -507,7 +470,7 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
         areas=_areas_of_members(place, bound),
     )
     scope = Scope(*names) if distance is None else Scope(*names, no_distance=None, distance=distance)
-    return _Query(spec, scope, ranking)
+    return _Query(spec, scope)
 
 
 def _without_focal_objects(conditions: list[Expr], stream: StreamSpec) -> list[Expr]:

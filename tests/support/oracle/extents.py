@@ -42,6 +42,17 @@ def far(shape: Shape, place: Place, planar: bool) -> float:
     )
 
 
+def apart(shape: Shape, other: Shape, planar: bool) -> float:
+    """How far two shapes are apart, 0 if they share a point: else from a corner of either to the other."""
+    if planar:
+        return float(shape.distance(other))
+    if shape.intersects(other):
+        return 0.0
+    pairs = [(shape, corner) for corner in shapely.get_coordinates(other)]
+    pairs += [(other, corner) for corner in shapely.get_coordinates(shape)]
+    return min(far(one, (float(x), float(y)), planar) for one, (x, y) in pairs)
+
+
 def edges(shape: Shape) -> list[tuple[Place, Place]]:
     """The edges of a shape; a point is an edge to itself."""
     match shape.geom_type:
