@@ -167,6 +167,47 @@ def in_rectangles(extents: Extents, corners: Corners, relation: Relation) -> Arr
     return found
 
 
+def in_rectangles_around(
+    extents: Extents,
+    places: tuple[Array, Array],
+    sizes: tuple[Array, Array],
+    relation: Relation,
+    planar: bool,
+) -> Array:
+    """Return whether each extent has the relation to its own rectangle; bool (n,).
+
+    The rectangle has a place, x and y (n,), in its centre, and a width and height; without a place there is
+    none. One over the 180th meridian continues on the other side.
+    """
+    (x, y), (wide, high) = places, sizes
+    if planar:
+        across, up = wide / 2, high / 2
+    else:
+        across = np.degrees(wide / 2 / (EARTH_M * np.cos(np.radians(y))))
+        up = np.degrees(high / 2 / EARTH_M)
+    low, top = y - up, y + up
+    west, east = x - across, x + across
+    found = in_rectangles(extents, (west, low, east, top), relation)
+    over: Array = np.flatnonzero(((west < -_HALF_TURN) | (east > _HALF_TURN)) & ~found)
+    if len(over):
+        corners = _of_some((west, low, east, top), over)
+        found[over] = _in_parts(extents.take(over), corners, relation)
+    return found
+
+
+def _in_parts(extents: Extents, corners: Corners, relation: Relation) -> Array:
+    """Return whether each extent has the relation to its own rectangle, cut at the 180th meridian."""
+    west, low, east, top = corners
+    whole = east - west >= _TURN
+    west, east = np.where(whole, -_HALF_TURN, west), np.where(whole, _HALF_TURN, east)
+    regions: Array = np.asarray(shapely.box(west, low, east, top), object)
+    for turn in (-_TURN, _TURN):
+        regions = np.asarray(shapely.union(regions, shapely.box(west + turn, low, east + turn, top)), object)
+    test = shapely.covers if relation == "inside" else shapely.intersects
+    held: Array = test(regions, extents.shapes[extents.of_row])
+    return held
+
+
 def in_circles(
     extents: Extents, circles: tuple[Array, Array, Array], relation: Relation, planar: bool
 ) -> Array:
@@ -338,10 +379,25 @@ def gaps(extents: Extents, others: Extents, planar: bool) -> Array:
 
 
 def box_centres(column: pa.Array[Any]) -> tuple[Array, Array]:
-    """Return x and y of the centre of each extent's box, float64 (n,) each; NaN for NULL."""
+    """Return x and y of the centre of each extent's box, float64 (n,) each; NaN for NULL.
+
+    The box of an extent that was cut at the 180th meridian continues on the other side.
+    """
     extents = extents_of(column)
-    x1, y1, x2, y2 = extents.distinct.boxes[:, extents.of_row]
-    return (x1 + x2) / 2, (y1 + y2) / 2
+    x1, y1, x2, y2 = extents.distinct.boxes
+    x = (x1 + x2) / 2
+    for row in np.flatnonzero(x2 - x1 == _TURN).tolist():
+        x[row] = _turned_centre(shapely.get_coordinates(extents.shapes[row])[:, 0])
+    return x[extents.of_row], ((y1 + y2) / 2)[extents.of_row]
+
+
+def _turned_centre(x: Array) -> float:
+    """Return the middle of longitudes from -180 to 180, where they may continue over the 180th meridian."""
+    east = np.where(x < 0, x + _TURN, x)
+    if np.ptp(east) >= _TURN:
+        return 0.0
+    middle = float(east.min() + east.max()) / 2
+    return middle - _TURN if middle > _HALF_TURN else middle
 
 
 def reaches_of_boxes(extents: Extents, planar: bool) -> Array:
