@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import shapely
 from support import geo_files
@@ -20,6 +21,7 @@ from stqsh.client.results import Answer, Message, Rows
 from stqsh.lang.errors import BindError, LangError, NotSupportedError
 from stqsh.shell.map.terminal.actions import nearest_to
 from stqsh.shell.map.terminal.map_projection import MapProjection
+from stqsh.sources.formats.geometries import extent_texts
 
 BOXES = {f"b{i}": shapely.box(10 + i / 100, 50, 10.008 + i / 100, 50.008) for i in range(4)}
 ROWS = [{"id": name, "ts": f"2024-01-01T00:00:0{i}Z"} for i, name in enumerate(BOXES)]
@@ -104,7 +106,7 @@ def test_what_is_no_extent_is_set_aside_and_an_empty_one_leaves(session: Session
         "none,,1",
         "empty,POLYGON EMPTY,1",
         "words,somewhere,1",
-        'far,"LINESTRING (179 0, 181 0)",1',
+        'far,"LINESTRING (0 0, 361 0)",1',
         "gone,POINT (1 1),1",
         "gone,,2",
     ]
@@ -113,13 +115,40 @@ def test_what_is_no_extent_is_set_aside_and_an_empty_one_leaves(session: Session
     found = prepared(registered, tmp_path / "store")
     assert [reason for _, _, reason, _ in found.dead] == [
         "shape: 'somewhere' is not a geometry",
-        "shape: the geometry reaches beyond 180 or 90 degrees",
+        "shape: the geometry reaches beyond 90 degrees of latitude, or more than once around the globe",
     ]
     list(session.execute("RUN;"))
     bow, high = rows(session, "SELECT id, shape FROM shapes;")
     halves = "MULTIPOLYGON (((1 1, 0 0, 0 2, 1 1)), ((2 0, 1 1, 2 2, 2 0)))"
     assert shapely.from_wkt(bow["shape"]).normalize() == shapely.from_wkt(halves).normalize()
     assert high == {"id": "high", "shape": "POINT (1 2)"}
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("POINT (190 1)", "POINT (-170 1)"),
+        ("POINT (180 1)", "POINT (180 1)"),
+        ("LINESTRING (179 0, 181 1)", "MULTILINESTRING ((179 0, 180 0.5), (-180 0.5, -179 1))"),
+        ("LINESTRING (180 1, 181 1)", "LINESTRING (-180 1, -179 1)"),
+        ("MULTIPOINT ((-181 1), (-179 1))", "MULTIPOINT ((-179 1), (179 1))"),
+        (
+            "POLYGON ((179 0, 181 0, 179 1, 179 0))",
+            "MULTIPOLYGON (((179 0, 180 0, 180 0.5, 179 1, 179 0)), ((-180 0, -179 0, -180 0.5, -180 0)))",
+        ),
+        (
+            "GEOMETRYCOLLECTION (POINT (181 0), LINESTRING (0 0, 0 4))",
+            "GEOMETRYCOLLECTION (POINT (-179 0), LINESTRING (0 0, 0 4))",
+        ),
+    ],
+)
+def test_extents_are_cut_at_the_meridian(given: str, kept: str) -> None:
+    found = extent_texts(pa.array(["POINT (1 2)", given, None]), geodetic=True)
+    first, shape, nothing = found.texts.to_pylist()
+    assert (first, nothing) == ("POINT (1 2)", None)
+    assert shapely.from_wkt(shape).normalize() == shapely.from_wkt(kept).normalize()
+    [planar] = extent_texts(pa.array([given]), geodetic=False).texts.to_pylist()
+    assert shapely.from_wkt(planar) == shapely.from_wkt(given)
 
 
 def test_geojson_shows_extents_and_so_does_geopandas(session: Session, tmp_path: Path) -> None:

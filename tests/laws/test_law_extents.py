@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import shapely
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,6 +40,8 @@ AREAS = ["POLYGON ((-1 -1, 2 -1, 2 2, -1 2, -1 -1))", "POLYGON ((0 -1, 2 1, 0 2,
 ZONES = dict(zip("cab", [AREAS[0], AREAS[1], "POLYGON ((0 0, 4 0, 4 4, 0 4, 0 0))"], strict=True))
 RADII = [0.5, 0.75, 1.0, 1.3, 2.6]
 DEGREE_M = 111_195.08
+SEAM = 180.125
+"""How far east a case at the 180th meridian is typed; no corner is on the meridian then."""
 
 Objects = dict[str, tuple[Shape | None, int]]
 """The shape and the value `v` of each object."""
@@ -78,27 +81,49 @@ def draw_shape(draw: random.Random) -> Shape | None:
     return shapely.transform(shape, lambda places: places * scale + (dx, dy))
 
 
-def draw_region(draw: random.Random, planar: bool) -> tuple[str, Any]:
+def draw_region(draw: random.Random, planar: bool, east: float) -> tuple[str, Any]:
     """A region as it is typed, and its shape, or x, y and radius of a circle."""
     match draw.choice(["rect", "rect", "circle", "polygon", "zone"]):
         case "rect":
             xs, ys = sorted(draw.choices(GRID, k=2)), sorted(draw.choices(GRID, k=2))
             corners = {(a, b) for a in xs for b in ys}
-            return f"RECT({xs[0]}, {ys[0]}, {xs[1]}, {ys[1]})", shapely.MultiPoint([*corners]).convex_hull
+            return f"RECT({xs[0] + east}, {ys[0]}, {xs[1] + east}, {ys[1]})", shapely.MultiPoint(
+                [*corners]
+            ).convex_hull
         case "circle":
             x, y = draw.choice(GRID), draw.choice(GRID)
             radius = draw.choice(RADII) * (1 if planar else DEGREE_M)
-            return f"CIRCLE({x}, {y}, {radius})", (x, y, radius)
+            return f"CIRCLE({x + east}, {y}, {radius})", (x, y, radius)
         case "polygon":
             text = draw.choice(AREAS)
-            return f"{text.replace('POLYGON ', 'POLYGON')}", shapely.from_wkt(text)
+            return typed_polygon(text, east), shapely.from_wkt(text)
     return "zone", shapely.from_wkt(ZONE)
 
 
-def draw_query(draw: random.Random, planar: bool, moving: bool) -> Query:
+def typed_polygon(text: str, east: float) -> str:
+    """A polygon as it is typed, some degrees further east."""
+    return str(shapely.to_wkt(moved(shapely.from_wkt(text), east), rounding_precision=-1)).replace(
+        "N (", "N("
+    )
+
+
+def moved(shape: Shape, east: float) -> Shape:
+    """A shape some degrees further east."""
+    return shapely.transform(shape, lambda places: places + np.array([east, 0]))
+
+
+def cut(shape: Shape) -> Shape:
+    """A shape, typed at the meridian, in its parts on both sides."""
+    sides = shapely.box(-90, -90, 180 - SEAM, 90), shapely.box(180 - SEAM, -90, 90, 90)
+    parts = [part for part in (shape.intersection(side) for side in sides) if not part.is_empty]
+    return parts[0] if len(parts) == 1 else shapely.GeometryCollection(parts)
+
+
+def draw_query(draw: random.Random, setting: Setting) -> Query:
     """A query with a region in its clause or in WHERE, or for the nearest."""
-    (text, region), relation = draw_region(draw, planar), draw.choice(["INSIDE", "INTERSECTS"])
-    (other, beside), between = draw_region(draw, planar), draw.choice(["INSIDE", "INTERSECTS"])
+    planar, east = setting.planar, setting.east
+    (text, region), relation = draw_region(draw, planar, east), draw.choice(["INSIDE", "INTERSECTS"])
+    (other, beside), between = draw_region(draw, planar, east), draw.choice(["INSIDE", "INTERSECTS"])
 
     def first(key: str, shape: Shape, v: int) -> bool:
         return relates(shape, relation, region, planar)
@@ -131,16 +156,19 @@ def draw_query(draw: random.Random, planar: bool, moving: bool) -> Query:
         case "within":
             x, y, radius = 0.5, 0.0, 1.3 * (1 if planar else DEGREE_M)
             return Query(
-                f"WHERE ST_DWITHIN(loc, ST_POINT({x}, {y}), {radius})",
+                f"WHERE ST_DWITHIN(loc, ST_POINT({x - 360 * bool(east) + east}, {y}), {radius})",
                 lambda key, shape, v: far(shape, (x, y), planar) <= radius,
             )
     k, shown = draw.choice([1, 2, 4]), draw.choice([None, None, 1, 3])
-    place: Place | str = (draw.choice(GRID), draw.choice(GRID))
-    if moving and draw.random() < 0.5:
+    x, y = draw.choice(GRID), draw.choice(GRID)
+    place: Place | str = (x, y)
+    near = f"NEAREST {k} TO ({x + east}, {y})"
+    if setting.kind == "MOVING" and draw.random() < 0.5:
         place = draw.choice(KEYS)
+        near = f"NEAREST {k} TO {place!r}"
     if form == "nearest":
-        return Query(f"NEAREST {k} TO {place!r}", lambda *one: True, (place, k), shown)
-    return Query(f"NEAREST {k} TO {place!r} {relation} {text}", first, (place, k), shown)
+        return Query(near, lambda *one: True, (place, k), shown)
+    return Query(f"{near} {relation} {text}", first, (place, k), shown)
 
 
 def covers(zone: str, shape: Shape, planar: bool) -> bool:
@@ -167,10 +195,20 @@ class Setting:
     """How a case is typed and divided."""
 
     kind: str
-    planar: bool
+    place: str
     form: str
     slots: int
     published: bool
+
+    @property
+    def planar(self) -> bool:
+        """Whether coordinates are those of a plane."""
+        return self.place == "plane"
+
+    @property
+    def east(self) -> float:
+        """How far east everything is typed, in degrees."""
+        return SEAM if self.place == "meridian" else 0.0
 
 
 def script(folder: Path, steps: list[Objects], queries: list[Query], setting: Setting) -> str:
@@ -180,12 +218,12 @@ def script(folder: Path, steps: list[Objects], queries: list[Query], setting: Se
         before = steps[step - 1] if step else {}
         for key, (shape, v) in now.items():
             if before.get(key) != (shape, v):
-                row = {"oid": key, "v": v, "ts": step, "shape": written(shape, setting.form)}
+                row = {"oid": key, "v": v, "ts": step, "shape": written(shape, setting)}
                 lines.append(json.dumps(row))
     (folder / "m.jsonl").write_text("\n".join(lines))
     features = [
         {"type": "Feature", "properties": {"zone": name}, "geometry": json.loads(shapely.to_geojson(one))}
-        for name, one in zip(ZONES, shapely.from_wkt([*ZONES.values()]), strict=True)
+        for name, one in zip(ZONES, moved(shapely.from_wkt([*ZONES.values()]), setting.east), strict=True)
     ]
     (folder / "z.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": features}))
     selects = [query.select for query in queries]
@@ -195,18 +233,19 @@ def script(folder: Path, steps: list[Objects], queries: list[Query], setting: Se
     create = (
         f"CREATE {setting.kind} STREAM m (oid STRING, v BIGINT, shape STRING, ts TIMESTAMP) KEY oid"
         f" LOCATION (shape) TIME ts FROM FILE '{folder}/m.jsonl' TICK 1 s{' PLANAR' * setting.planar};"
-        f" CREATE REGION zone AS {ZONE.replace('POLYGON ', 'POLYGON')};"
+        f" CREATE REGION zone AS {typed_polygon(ZONE, setting.east)};"
         f" CREATE REGIONS zones FROM FILE '{folder}/z.geojson' NAME zone;"
     )
     asked = [f"{select};" for select in [*selects, *counts]]
     return "\n".join([create, *registered, *["RUN 1 STEPS;", *asked] * len(steps)])
 
 
-def written(shape: Shape | None, form: str) -> Any:
+def written(shape: Shape | None, setting: Setting) -> Any:
     """A shape as records have it."""
     if shape is None:
         return None
-    match form:
+    shape = moved(shape, setting.east)
+    match setting.form:
         case "wkt":
             return shapely.to_wkt(shape)
         case "wkb":
@@ -262,7 +301,7 @@ def expected(query: Query, now: Objects, planar: bool) -> tuple[dict[str, float]
 settings = st.builds(
     Setting,
     kind=st.sampled_from(["MOVING", "MOVING", "EVENT"]),
-    planar=st.booleans(),
+    place=st.sampled_from(["plane", "plane", "sphere", "meridian"]),
     form=st.sampled_from(["wkt", "wkb", "geojson"]),
     slots=st.sampled_from([1, 3]),
     published=st.sampled_from([True, True, False]),  # the log answers a SELECT in twice the time
@@ -274,13 +313,15 @@ settings = st.builds(
 def test_answers_are_those_of_shapes_one_by_one(seed: int, setting: Setting, records: int) -> None:
     draw = random.Random(seed)
     steps = draw_steps(draw, setting.kind)
-    queries = [draw_query(draw, setting.planar, setting.kind == "MOVING") for _ in range(4)]
+    queries = [draw_query(draw, setting) for _ in range(4)]
     with (
         tempfile.TemporaryDirectory() as name,
         local_session(Path(name) / "home", setting.slots, records, published=setting.published) as session,
     ):
         output = run_script(session, script(Path(name), steps, queries, setting))
     told = [json.loads(line) for line in output.splitlines()]
+    if setting.east:
+        steps = [{key: (shape and cut(shape), v) for key, (shape, v) in now.items()} for now in steps]
     members: list[dict[str, float | None]] = [{} for _ in queries]
     totals: list[dict[str, int | None]] = [{} for _ in queries]
     for step, now in enumerate(steps, start=1):

@@ -17,10 +17,19 @@ _WKB_BEGINS = (b"\x00", b"\x01")
 _HEX_WKB = r"^\s*0[01][0-9A-Fa-f]{8}"
 _JSON = r"^\s*\{.*coordinates"
 _WKT = r"^\s*(SRID=\d+;)?\s*(?i:MULTI)?(?i:POINT|LINESTRING|POLYGON|GEOMETRYCOLLECTION)\b"
-_POINT, _MULTIPOINT = 0, 4
+_POINT, _LINE, _POLYGON, _MULTIPOINT, _COLLECTION = 0, 1, 3, 4, 7
+_MANY = {
+    _POINT: shapely.multipoints,
+    _LINE: shapely.multilinestrings,
+    _POLYGON: shapely.multipolygons,
+    _COLLECTION: shapely.geometrycollections,
+}
+"""The function that makes one geometry of several, by their type; that of a collection if they differ."""
 _SHOWN = 200
 """The number of characters of a bad value that are quoted."""
-_LIMITS = np.array([180.0, 90.0, 180.0, 90.0])
+_LIMITS = np.array([540.0, 90.0, 540.0, 90.0])
+"""How far an extent may reach: a turn of the globe beyond the 180th meridian."""
+_MERIDIAN, _TURN = 180.0, 360.0
 
 
 class ExtentTexts(NamedTuple):
@@ -41,7 +50,7 @@ def extent_texts(column: Array, *, geodetic: bool) -> ExtentTexts:
     """Return extents as WKT, in which equal coordinates always have equal texts.
 
     An empty geometry is an empty location. Polygons that cross themselves are made valid, and heights are
-    dropped.
+    dropped. Geodetic extents are cut at the 180th meridian.
     """
     shapes = geometries_of(column)
     missing = shapely.is_missing(shapes)
@@ -49,12 +58,18 @@ def extent_texts(column: Array, *, geodetic: bool) -> ExtentTexts:
     reach = shapely.bounds(shapes).reshape(-1, 4)
     empty = shapely.is_empty(shapes)
     with np.errstate(invalid="ignore"):
-        far = ~np.isfinite(reach).all(axis=1) | ((np.abs(reach) > _LIMITS).any(axis=1) if geodetic else False)
+        far = ~np.isfinite(reach).all(axis=1)
+        if geodetic:
+            far |= (np.abs(reach) > _LIMITS).any(axis=1) | (reach[:, 2] - reach[:, 0] > _TURN)
     bad = np.where(missing, ~blank, far & ~empty)
     good = ~bad & ~missing & ~empty
     flat = shapely.force_2d(shapes[good])
     wrong = ~shapely.is_valid(flat)
     flat[wrong] = shapely.make_valid(flat[wrong])
+    if geodetic:
+        beyond = (np.abs(reach[good][:, [0, 2]]) > _MERIDIAN).any(axis=1)
+        if beyond.any():
+            flat[beyond] = _cut_at_meridian(flat[beyond])
     texts = np.full(len(shapes), None, object)
     texts[good] = shapely.to_wkt(flat, rounding_precision=-1)
 
@@ -63,9 +78,41 @@ def extent_texts(column: Array, *, geodetic: bool) -> ExtentTexts:
             value = column[row].as_py()
             text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
             return f"{text[:_SHOWN]!r} is not a geometry"
-        return "the geometry reaches beyond 180 or 90 degrees" if geodetic else "a coordinate is not a number"
+        if geodetic:
+            return "the geometry reaches beyond 90 degrees of latitude, or more than once around the globe"
+        return "a coordinate is not a number"
 
     return ExtentTexts(pa.array(texts, pa.string()), bad, reason)
+
+
+def _cut_at_meridian(shapes: NDArray[Any]) -> NDArray[Any]:
+    """Return shapes that reach beyond the 180th meridian as several parts within -180 to 180 degrees.
+
+    Where a part only touches the meridian, the part on the other side has that place.
+    """
+    simple, owner = shapely.get_parts(shapes, return_index=True)
+    while (shapely.get_type_id(simple) > _POLYGON).any():  # those in a collection
+        simple, whole = shapely.get_parts(simple, return_index=True)
+        owner = owner[whole]
+    parts, owners = [], []
+    for turn in (0.0, _TURN, -_TURN):
+        window = shapely.box(turn - _MERIDIAN, -90.0, turn + _MERIDIAN, 90.0)
+        cut, of = shapely.get_parts(shapely.intersection(simple, window), return_index=True)
+        kept = (shapely.get_dimensions(cut) == shapely.get_dimensions(simple[of])) & ~shapely.is_empty(cut)
+        parts.append(shapely.transform(cut[kept], lambda places, by=turn: places - np.array([by, 0.0])))
+        owners.append(owner[of[kept]])
+    order = np.argsort(np.concatenate(owners), kind="stable")
+    found, of = np.concatenate(parts)[order], np.concatenate(owners)[order]
+    whole, kinds, counts = np.full(len(shapes), None, object), shapely.get_type_id(found), np.bincount(of)
+    first = np.cumsum(counts) - counts
+    are_alike = np.maximum.reduceat(kinds, first) == np.minimum.reduceat(kinds, first)
+    for kind, join in _MANY.items():
+        mine = np.flatnonzero((counts > 1) & (np.where(are_alike, kinds[first], _COLLECTION) == kind))
+        some = np.isin(of, mine)
+        whole[mine] = join(found[some], indices=np.searchsorted(mine, of[some]))
+    alone = counts == 1
+    whole[alone] = found[first[alone]]
+    return whole
 
 
 def _are_blank(column: Array) -> Any:
