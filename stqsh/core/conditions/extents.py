@@ -378,25 +378,26 @@ def gaps(extents: Extents, others: Extents, planar: bool) -> Array:
     return found
 
 
-def box_centres(column: pa.Array[Any]) -> tuple[Array, Array]:
+def box_centres(column: pa.Array[Any], planar: bool) -> tuple[Array, Array]:
     """Return x and y of the centre of each extent's box, float64 (n,) each; NaN for NULL.
 
-    The box of an extent that was cut at the 180th meridian continues on the other side.
+    On the sphere the box of an extent in several parts may lie over the 180th meridian.
     """
     extents = extents_of(column)
     x1, y1, x2, y2 = extents.distinct.boxes
     x = (x1 + x2) / 2
-    for row in np.flatnonzero(x2 - x1 == _TURN).tolist():
-        x[row] = _turned_centre(shapely.get_coordinates(extents.shapes[row])[:, 0])
+    for row in np.flatnonzero(x2 - x1 > _HALF_TURN).tolist() if not planar else ():
+        x[row] = _turned_centre(extents.shapes[row])
     return x[extents.of_row], ((y1 + y2) / 2)[extents.of_row]
 
 
-def _turned_centre(x: Array) -> float:
-    """Return the middle of longitudes from -180 to 180, where they may continue over the 180th meridian."""
-    east = np.where(x < 0, x + _TURN, x)
-    if np.ptp(east) >= _TURN:
-        return 0.0
-    middle = float(east.min() + east.max()) / 2
+def _turned_centre(shape: Any) -> float:
+    """Return the middle longitude of a shape; its western parts go on in the east if it is narrower then."""
+    west, _, east, _ = shapely.bounds(shapely.get_parts(shape)).T
+    turn = np.where(east <= 0, _TURN, 0.0)
+    sides = [(some.min(), others.max()) for some, others in ((west, east), (west + turn, east + turn))]
+    low, high = min(sides, key=lambda side: float(side[1] - side[0]))
+    middle = float(low + high) / 2
     return middle - _TURN if middle > _HALF_TURN else middle
 
 
