@@ -11,8 +11,8 @@ from stqsh.core.conditions.user_functions import take_failures
 from stqsh.core.contract.batch import SlotBatch
 from stqsh.core.kinds import KINDS
 from stqsh.core.state.slot_state import SlotClock, SlotState, stream_specs
-from stqsh.core.stream_batch import advance
-from stqsh.spec.chunk import Chunk, in_order, pack_json, unpack_json
+from stqsh.core.stream_batch import advance, no_seeds
+from stqsh.spec.chunk import Chunk, ChunkKind, in_order, pack_json, unpack_json
 from stqsh.spec.stats import SlotStats
 
 
@@ -49,12 +49,18 @@ def _all_streams(batch: SlotBatch) -> list[Chunk]:
         streams.setdefault(str(chunk.stream), unpack_json(chunk.payload))
     for stream, spec in sorted(stream_specs(batch.state).items()):
         out += advance(batch, spec, batch.by_stream.get(stream, []))
+    out += [no_seeds(batch, chunk.stream) for chunk in every if _asks_for_unknown_seeds(batch, chunk)]
     apply_drops(batch.state, every)
     clock = batch.clock
     closing = clock.closing or batch.state.clock.closing
     now = SlotClock(clock.last_step, clock.base_tick, clock.tick_us, closing)
     batch.state.header["clock"] = msgspec.to_builtins(now)
     return out
+
+
+def _asks_for_unknown_seeds(batch: SlotBatch, chunk: Chunk) -> bool:
+    """Return whether a chunk asks for the objects of a stream whose creation takes effect after the batch."""
+    return chunk.kind == ChunkKind.DEAL_SEND and str(chunk.stream) not in batch.state.entry("streams")
 
 
 def _stats(batch: SlotBatch, took_ns: int) -> SlotStats:

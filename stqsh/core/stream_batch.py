@@ -393,6 +393,12 @@ def _last_records(batch: SlotBatch, spec: StreamSpec) -> Chunk:
     return batch.chunk(ChunkKind.DEAL_SEEDS, pack(seeds), spec.id, seeds.num_rows)
 
 
+def no_seeds(batch: SlotBatch, stream: int) -> Chunk:
+    """Return the seeds of a stream that has no objects yet: on a cluster its dealer waits for seeds."""
+    empty = pa.RecordBatch.from_arrays([], names=[])
+    return batch.chunk(ChunkKind.DEAL_SEEDS, pack(empty), stream, 0)
+
+
 def _kept(batch: SlotBatch, spec: StreamSpec) -> Chunk:
     """Send the kept keys to the stream's dealer, which finds duplicates from now on, and forget them."""
     seeds = KeptEventKeys.of(batch.state, spec).content(spec)

@@ -7,10 +7,11 @@ stores and the tables; Spark's checkpoint and the slots' states are read from th
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from stqsh.checksums import DamagedFileError, with_seal, without_seal
 from stqsh.fs import atomic_write
+from stqsh.sources.live.line_spool import SPOOL, WHOLE
 from stqsh.sources.replay_store.manifest import MANIFEST, published_manifests
 from stqsh.storage.blobs import Blobs, find_checkpoint, open_blobs
 from stqsh.storage.control_mirror import restore_control
@@ -66,10 +67,20 @@ def _fetch_stores(home: SessionHome, blobs: Blobs) -> None:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         manifests = published_manifests(files)
         for name in files.names():
-            if "/" not in name and name not in manifests:  # what was published of a spool is no spool
+            if "/" not in name and name not in manifests:
                 atomic_write(directory / name, memoryview(files.read(name)))
+        _fetch_spool(directory / SPOOL, files.below(SPOOL))
         if manifests:
             atomic_write(directory / MANIFEST, memoryview(files.read(manifests[-1])))
     for name in blobs.names("tables/"):
         (home.path / name).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         atomic_write(home.path / name, memoryview(blobs.read(name)))
+
+
+def _fetch_spool(spool: Path, parts: Blobs) -> None:
+    """Make a spool of the parts that batches have read, in order, because the last one has its end."""
+    names = parts.names()
+    whole = [name.removesuffix(WHOLE) for name in names if name.endswith(f"/{WHOLE}")]
+    for name in (name for name in names if name.startswith(tuple(whole)) and not name.endswith(f"/{WHOLE}")):
+        spool.mkdir(mode=0o700, exist_ok=True)
+        atomic_write(spool / PurePosixPath(name).name, memoryview(parts.read(name)), private=True)

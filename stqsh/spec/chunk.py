@@ -64,6 +64,8 @@ class ChunkKind(StrEnum):
     # To and from the dealer of a stream that is routed by space, see `stqsh.engine.ingest.dealer`.
     DEAL_ORDER = "deal/order"
     """The dealer's order for a batch: a JSON `DealOrder`. From the source."""
+    DEAL_END = "deal/end"
+    """The end of a dropped stream's dealer, where one operator has all dealers: an empty JSON object."""
     DEAL_RECORDS = "deal/records"
     """Records of a live stream, by key: in the form of `RECORDS`, without roles. From the source."""
     DEAL_SEND = "deal/send"

@@ -413,6 +413,29 @@ def find_kind(name: str) -> QueryKindEntry:
     return BUILT_IN.get(name) or QueryKindEntry(name)
 
 
+def kind_of(query: _Composed, *, held: bool = False) -> QueryKindEntry:
+    """Return the kind that evaluates a continuous query's members, result and timing.
+
+    Args:
+        query: The query; its `kind` does not matter.
+        held: Whether rows of a region wait for DWELL at Aggregate, because slots lack the records outside.
+    """
+    result, timing = query.result, query.timing
+    adds_up, refreshed = result.aggregates is not None and not timing.dwell_us, timing.sync_us is not None
+    if query.region.is_nearest:
+        if refreshed or timing.each_step:
+            return REFRESHED_NEAREST if adds_up else REFRESHED_NEAREST_ROWS
+        in_order = bool(result.order) or result.limit is not None
+        return NEAREST_AGGREGATE if adds_up else NEAREST_TOP_N if in_order else NEAREST
+    if adds_up:
+        return AGGREGATE
+    if refreshed:
+        return REFRESHED_ROWS
+    if held or timing.each_step or result.limit is not None:
+        return TOP_N
+    return RANGE if result.aggregates is None else DWELLING_AGGREGATE
+
+
 def kind_of_region(region: RegionBase) -> QueryKindEntry:
     """Return the default kind of a query with a region."""
     return NEAREST if region.is_nearest else RANGE

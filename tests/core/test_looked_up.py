@@ -11,7 +11,7 @@ from support.specs import stream_spec
 from support.typed import expression
 
 from stqsh.core.conditions.resolver import Resolver
-from stqsh.core.groups.candidate_columns import lookup_columns, lookup_keys, separated
+from stqsh.core.groups.candidate_groups import lookup_columns, lookup_keys, separated
 from stqsh.core.output.candidates import CandidateRecords
 from stqsh.core.state.joined_tables import JoinedTables
 from stqsh.core.state.slot_state import SlotState

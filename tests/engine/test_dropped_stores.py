@@ -13,10 +13,11 @@ from stqsh.client.api import Session
 from stqsh.client.run import RunHandle
 from stqsh.engine.config import TUNING
 from stqsh.engine.ingest import stream_preparer
-from stqsh.engine.ingest.stream_preparer import DroppedStores
+from stqsh.engine.ingest.stream_preparer import DroppedStores, SessionFiles
 from stqsh.engine.state.file_store import first_logged_rows
 from stqsh.storage.catalogue import live_streams
 
+AT_ONCE = replace(TUNING, dropped_look_s=0.0)
 CREATE = """
 CREATE MOVING STREAM {name} (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP)
   KEY oid LOCATION (x, y) TIME ts FROM FILE '{folder}/{name}.csv' TICK 1 s PLANAR;
@@ -50,7 +51,7 @@ def test_a_store_goes_two_batches_after_the_drop_unless_a_log_names_it(
         run(session, script + "RUN 5 STEPS;")
         ids = {stream.name: stream.id for stream in live_streams(session.connection.db)}
         named = {ids["goes"]: 3}
-        kept = DroppedStores(session.home, session.connection.db, replace(TUNING, dropped_look_s=0.0))
+        kept = DroppedStores(SessionFiles.of(session.home, session.connection.db, AT_ONCE))
         run(session, "DROP QUERY of_goes; DROP STREAM goes;")
         kept.find()
         for _ in range(3):
@@ -72,7 +73,7 @@ def test_batches_that_may_be_repeated_keep_the_store(
     monkeypatch.setattr(stream_preparer, "first_logged_rows", lambda state: {})
     with local_session(tmp_path / "home") as session:
         run(session, script + "RUN 5 STEPS;")
-        kept = DroppedStores(session.home, session.connection.db, replace(TUNING, dropped_look_s=0.0))
+        kept = DroppedStores(SessionFiles.of(session.home, session.connection.db, AT_ONCE))
         kept.remove()
         run(session, "DROP QUERY of_goes; DROP STREAM goes;")
         kept.find()
@@ -95,7 +96,7 @@ def test_slots_are_built_up_again_after_a_drop_whether_their_logs_name_records_o
         run(session, script + "RUN 5 STEPS;")
         goes = live_streams(connection.db)[1].id
         run(session, "DROP QUERY of_goes; DROP STREAM goes;")
-        kept = DroppedStores(session.home, connection.db, replace(TUNING, dropped_look_s=0.0))
+        kept = DroppedStores(SessionFiles.of(session.home, connection.db, AT_ONCE))
         kept.find()
         for _ in range(4):
             run(session, "RUN 2 STEPS;")
@@ -114,7 +115,7 @@ def test_a_damaged_head_keeps_all(script: str, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(stream_preparer, "first_logged_rows", damaged)
     with local_session(tmp_path / "home") as session:
         run(session, script + "RUN 5 STEPS; DROP QUERY of_goes; DROP STREAM goes;")
-        kept = DroppedStores(session.home, session.connection.db, replace(TUNING, dropped_look_s=0.0))
+        kept = DroppedStores(SessionFiles.of(session.home, session.connection.db, AT_ONCE))
         kept.find()
         for _ in range(3):
             run(session, "RUN 2 STEPS;")

@@ -15,7 +15,7 @@ from support.specs import stream_spec
 
 from stqsh.engine.config import EngineTuning
 from stqsh.engine.ingest.preparation import PreparationProcesses, is_large
-from stqsh.engine.ingest.stream_preparer import StreamPreparer
+from stqsh.engine.ingest.stream_preparer import SessionFiles, StreamPreparer
 from stqsh.sources.replay_store.store import open_store
 from stqsh.spec.stream import FileSourceSpec, StreamSpec
 from stqsh.storage.catalogue import live_streams
@@ -80,7 +80,7 @@ def test_only_files_with_much_text_are_large(control: ControlDb, tmp_path: Path)
 
 
 def test_a_large_stream_is_prepared_while_the_next_one_is_ready(control: ControlDb, tmp_path: Path) -> None:
-    preparer = StreamPreparer(SessionHome(tmp_path), control, LARGE)
+    preparer = StreamPreparer(SessionFiles.of(SessionHome(tmp_path), control, LARGE))
     preparer.start()
     try:
         until(lambda: state(control, 2) == "ready")

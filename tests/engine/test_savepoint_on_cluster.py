@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +24,7 @@ PARTS = (
     "RUN 2 STEPS;",
     "RUN 9 STEPS;",
 )
-"""What is run before the first savepoint, a new start, the second savepoint, and the end."""
+"""What is run before the first savepoint, a lost host, the second savepoint, and the end."""
 GENERATED = """
 CREATE MOVING STREAM {name} FROM GENERATOR 'network' (objects => 60, bounds => '0, 0, 0.2, 0.2') TICK 1 s;
 REGISTER QUERY near_{name} AS SELECT oid, DISTANCE FROM {name} NEAREST 5 TO (0.05, 0.05);
@@ -77,6 +78,7 @@ def test_a_session_goes_from_one_machine_to_a_cluster_and_back(tmp_path: Path) -
     found = up_to_answers(printed("a", one, f"{before}\n{first}{saves('a')}"))
     moved("a", "b", cluster)
     found += printed("b", cluster, second)
+    shutil.rmtree(tmp_path / "homes" / "b")  # another host opens the session, with what the storage has
     found += printed("b", cluster, f"{third}{saves('b')}")
     moved("b", "c", one)
     found += printed("c", one, last)

@@ -6,10 +6,11 @@ import json
 import random
 import shutil
 from contextlib import closing
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from unittest import mock
 
 import pytest
+from support.files import files_in
 from support.local import LocalEngine
 from support.repartition import run as run_all
 from support.running import Together, log_so_far
@@ -27,9 +28,11 @@ from stqsh.engine.spark.spark_internals import (
     restart_checkpoint,
 )
 from stqsh.profile import Profile, load_profile
+from stqsh.sources.session_rebuild import publish_name, rebuild_home
 from stqsh.spec.offset import Offset
 from stqsh.storage.blobs import checkpoint_blobs, home_blobs, open_blobs
 from stqsh.storage.control_log import ControlDb, get_meta, session_uuid, set_meta
+from stqsh.storage.control_mirror import mirror_of
 from stqsh.storage.home import SessionHome, named_home, open_home
 from stqsh.storage.savepoint import Savepoint, read_savepoint, restore_savepoint, savepoint_blobs
 
@@ -42,6 +45,12 @@ REGISTER QUERY some_{name} AS SELECT oid FROM {name} INSIDE (0, 0, 0.1, 0.1);
 """
 _DEALT = _GENERATED.format(name="fleet", seed=1) + _GENERATED.format(name="ships", seed=2)
 """Endless streams: once they are repartitioned, dealers deal their records."""
+
+
+_JOINED = """
+CREATE TABLE ranks (n INT, rank STRING) FROM FILE '{folder}/ranks.csv' KEY n;
+REGISTER QUERY ranked AS SELECT T.oid, R.rank FROM taxis T, ranks R WHERE T.n = R.n;
+"""
 
 
 def saved_in_the_middle(root: Path, seed: int) -> tuple[bytes, str, Savepoint]:
@@ -57,7 +66,8 @@ def saved_in_the_middle(root: Path, seed: int) -> tuple[bytes, str, Savepoint]:
         set_meta(control, "slots", str(SLOTS))
         set_meta(control, "state", EngineSettings(home.path).state)
     file, uri = Together(scripts, [1, 1, 1]).write(root), str(root / "saved")
-    text = file.read_text(encoding="utf-8").removesuffix("RUN;\n") + _DEALT
+    (root / "ranks.csv").write_text("n,rank\n" + "".join(f"{n},rank {n % 4}\n" for n in range(0, 60, 2)))
+    text = file.read_text(encoding="utf-8").removesuffix("RUN;\n") + _DEALT + _JOINED.format(folder=root)
     with opened(home) as session:
         run(session, text + "RUN 1 STEPS;", file)
         run_all(
@@ -120,6 +130,8 @@ def test_slots_go_on_after_they_were_on_a_cluster(seed: int, is_stored: bool, tm
     assert there.state.exists() != is_stored
     checkpoint = checkpoint_blobs(there.path)
     assert (last_commit(checkpoint), last_offset(checkpoint)) == (batch, batch)
+    if is_stored:
+        assert_rebuilt(there, settings["STQSH_SESSION_STORAGE"], name)
 
     back = restored(tmp_path, "back", uri, savepoint, one)
     shutil.rmtree(back.state)
@@ -132,6 +144,22 @@ def test_slots_go_on_after_they_were_on_a_cluster(seed: int, is_stored: bool, tm
         carry_dealers(dealers, offset, heads, home_blobs(back.path), batch)
     assert run_left(back) == expected
     shutil.rmtree(back.arena.folder, ignore_errors=True)
+
+
+def assert_rebuilt(home: SessionHome, uri: str, session: str) -> None:
+    """Assert that another host has a restored session from its storage, before a batch of the session."""
+    storage = open_blobs(uri)
+    with closing(ControlDb(home.path)) as control:
+        mirror = mirror_of(home, control, storage.below(session))
+        assert mirror is not None
+        mirror.publish()
+    publish_name(storage, home.name, session)
+    other = open_home(home.name, root=home.path.parent / "other-host")
+    assert rebuild_home(other, uri)
+    for part in ("tables", "streams", "updates"):
+        kept, mine = files_in(other.path / part), files_in(home.path / part)
+        left = {PurePosixPath(name).name for name in mine.keys() - kept.keys()}
+        assert kept and kept.items() <= mine.items() and left <= {"dead_letters.jsonl"}
 
 
 def test_a_session_keeps_its_slots_in_its_home_when_its_files_move_to_a_storage(tmp_path: Path) -> None:

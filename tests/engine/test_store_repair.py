@@ -12,7 +12,7 @@ from support.specs import entry, stream_spec, table_spec
 
 from stqsh.checksums import DamagedFileError
 from stqsh.engine.ingest.store_repair import repair_stores
-from stqsh.engine.ingest.stream_preparer import StreamPreparer
+from stqsh.engine.ingest.stream_preparer import SessionFiles, StreamPreparer
 from stqsh.engine.planning.planner import Planner
 from stqsh.errors import StqshError
 from stqsh.sources.replay_store.store import open_store
@@ -42,7 +42,7 @@ def control(tmp_path: Path, source: Path) -> ControlDb:
     control = ControlDb(home, create=True)
     spec: StreamSpec = stream_spec({**STREAM, "source": {**STREAM["source"], "glob": str(source)}})
     create_stream(control, "CREATE MOVING STREAM taxis …;", spec)
-    StreamPreparer(SessionHome(home), control).prepare_new()
+    StreamPreparer(SessionFiles.of(SessionHome(home), control)).prepare_new()
     return control
 
 
@@ -102,7 +102,7 @@ def test_rows_of_a_table_that_no_slot_has_got_are_read_again(control: ControlDb,
     columns = [["id", "BIGINT"], ["name", "STRING"]]
     spec = table_spec({"name": "stands", "columns": columns, "key": "id", "source": source})
     table = create_table(control, "CREATE TABLE …;", spec)
-    preparer = StreamPreparer(home_of(control), control)
+    preparer = StreamPreparer(SessionFiles.of(home_of(control), control))
     preparer.prepare_new()
     content = home_of(control).table(table.id) / CONTENT
     assert stream_statuses(control)[table.id].rows == 2

@@ -14,7 +14,13 @@ from support.specs import stream_spec
 
 from stqsh.client.connection import Connection
 from stqsh.engine.config import EngineTuning
-from stqsh.engine.ingest.stream_preparer import EndlessStreams, ReportedRows, StreamPreparer, wanted_tick
+from stqsh.engine.ingest.stream_preparer import (
+    EndlessStreams,
+    ReportedRows,
+    SessionFiles,
+    StreamPreparer,
+    wanted_tick,
+)
 from stqsh.errors import SourceError
 from stqsh.sources.replay_store.manifest import Manifest, Segment
 from stqsh.spec.stats import BatchStats, TaskTiming
@@ -54,7 +60,7 @@ def test_each_stream_gets_a_status_and_is_prepared_once(
         return MANIFEST
 
     monkeypatch.setattr("stqsh.engine.ingest.preparation.prepare", prepare)
-    preparer = StreamPreparer(SessionHome(tmp_path), control)
+    preparer = StreamPreparer(SessionFiles.of(SessionHome(tmp_path), control))
     preparer.prepare_new()
     preparer.prepare_new()
     statuses = stream_statuses(control)
@@ -105,7 +111,7 @@ def test_a_stream_that_could_not_be_extended_is_tried_again_when_asked(
     monkeypatch.setattr("stqsh.engine.ingest.stream_preparer.extend", extend)
     first = replace(MANIFEST, complete=False)
     monkeypatch.setattr("stqsh.engine.ingest.preparation.prepare", lambda *given, **more: first)
-    preparer = StreamPreparer(SessionHome(tmp_path), control)
+    preparer = StreamPreparer(SessionFiles.of(SessionHome(tmp_path), control))
     preparer.prepare_new()
     preparer.prepare_new()
     connection = Connection(SessionHome(tmp_path), control)
@@ -137,7 +143,7 @@ def test_an_error_does_not_end_its_thread(
     monkeypatch.setattr(control, "version", version)
     monkeypatch.setattr("stqsh.engine.ingest.preparation.prepare", lambda *given, **more: MANIFEST)
     tuning = EngineTuning(prepare_look_s=0.001, prepare_retry_s=0.001)
-    preparer = StreamPreparer(SessionHome(tmp_path), control, tuning)
+    preparer = StreamPreparer(SessionFiles.of(SessionHome(tmp_path), control, tuning))
     preparer.start()
     try:
         until(lambda: [row.state for row in stream_statuses(reader).values()] == ["ready"] * 3)
@@ -166,7 +172,7 @@ def test_an_endless_stream_is_extended_after_a_batch_and_once_there_is_room_agai
     first = replace(MANIFEST, complete=False)
     tuning = EngineTuning(prepare_look_s=0.001)
     monkeypatch.setattr("stqsh.engine.ingest.preparation.prepare", lambda *given, **more: first)
-    preparer = StreamPreparer(SessionHome(tmp_path), control, tuning)
+    preparer = StreamPreparer(SessionFiles.of(SessionHome(tmp_path), control, tuning))
     preparer.start()
     try:
         until(lambda: 1 in stream_statuses(control) and stream_statuses(control)[1].state == "endless")
@@ -209,7 +215,7 @@ def test_rows_stay_that_a_repeated_batch_or_a_log_may_read(
         return MANIFEST
 
     monkeypatch.setattr("stqsh.engine.ingest.stream_preparer.extend", extend)
-    streams = EndlessStreams(SessionHome(tmp_path), control, logged=lambda: logged)
+    streams = EndlessStreams(SessionFiles.of(SessionHome(tmp_path), control, logged=lambda: logged))
     streams.add(live_streams(control)[0], replace(MANIFEST, complete=False))
     for batch, rows in ((1, 900), (2, 1800)):
         record_progress(control, Progress(batch, 300 * batch, stats=BatchStats(rows={1: rows}, steps=1)))

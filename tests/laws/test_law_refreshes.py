@@ -22,7 +22,7 @@ from support.strategies.refreshes import cases_with_equals, refreshed_cases, sum
 from stqsh.core.aggregates.states import EXTREMES
 from stqsh.core.base.clock import NEVER, BatchTiming
 from stqsh.core.groups import refreshed_members, region_tallies
-from stqsh.core.groups.refresh_times import Refresh, next_refresh, refreshes_since
+from stqsh.core.groups.refresh_schedule import Refresh, next_refresh, refreshes_since
 from stqsh.core.groups.region_tallies import RegionTallies
 from stqsh.core.kinds import aggregates
 from stqsh.core.queries.query_table import AREA, CIRCLE

@@ -20,12 +20,13 @@ from support.repartition import POSTS, SNAPSHOTS, TAXIS, Dealt, dealt_in_all_way
 
 from stqsh.client.api import Session
 from stqsh.client.read.asked_slots import KeptTables
+from stqsh.client.read.snapshots import SnapshotReader
 from stqsh.client.run import RunHandle
 from stqsh.core.snapshots.select import answer, whole
 from stqsh.engine.config import TUNING
 from stqsh.engine.delivery.balancer import Balancer
 from stqsh.engine.ingest import dealer
-from stqsh.engine.ingest.stream_preparer import DroppedStores
+from stqsh.engine.ingest.stream_preparer import DroppedStores, SessionFiles
 from stqsh.engine.state.file_store import SlotMeta
 from stqsh.errors import NotPublishedError
 from stqsh.routing import strategies, text_splits
@@ -34,6 +35,7 @@ from stqsh.storage import stream_routes as stored_routes
 from stqsh.storage.catalogue import live_streams
 from stqsh.storage.control_log import get_meta, set_meta
 from stqsh.storage.queries.forgotten import forget_rows
+from stqsh.storage.rows import Progress
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.stream_routes import BALANCE_ERROR, all_routes, read_table, stream_routes
 
@@ -44,6 +46,7 @@ CREATE MOVING STREAM taxis (oid STRING, x DOUBLE, y DOUBLE, ts TIMESTAMP, free B
   KEY oid LOCATION (x, y) TIME ts FROM INSERTS TICK 1 s REPORT EVERY 8 s PLANAR;
 """
 _, QUERIES, CHANGES, OTHERS = TAXIS
+AT_ONCE = replace(TUNING, dropped_look_s=0.0)
 BEGUN_US = 1_718_409_300_000_000
 
 
@@ -359,7 +362,7 @@ def test_a_dropped_stream_takes_its_dealer_with_it(live: tuple[Session, Clock]) 
     run_steps(session, clock, 1)
     state = session.home.state
     assert [*state.glob("deal*-*")]
-    kept = DroppedStores(session.home, session.connection.db, replace(TUNING, dropped_look_s=0.0))
+    kept = DroppedStores(SessionFiles.of(session.home, session.connection.db, AT_ONCE))
     run(session, "DROP STREAM taxis;")
     kept.find()
     for _ in range(3):
@@ -369,13 +372,20 @@ def test_a_dropped_stream_takes_its_dealer_with_it(live: tuple[Session, Clock]) 
     assert not [path for folder in session.home.arena.folders for path in folder.glob("deal*")]
 
 
-@pytest.mark.parametrize("live", [CREATE, CREATE_POSTS], ids=["taxis", "posts"])
+@pytest.mark.parametrize(
+    ("live", "on_cluster"),
+    [(CREATE, False), (CREATE_POSTS, False), (CREATE, True)],
+    ids=["taxis", "posts", "cluster"],
+)
 def test_routings_that_nothing_needs_are_forgotten(
-    tmp_path: Path, live: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, live: str, on_cluster: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = Posts() if "EVENT" in live else Taxis()
     name = live.split()[3]
-    with standing_clock() as clock, local_session(tmp_path, slots=2, published=True) as session:
+    with (
+        standing_clock() as clock,
+        local_session(tmp_path, slots=2, published=True, on_cluster=on_cluster) as session,
+    ):
         connection = session.connection
         assert isinstance(connection, LocalConnection) and connection.engine is not None
         run(session, live)
@@ -402,13 +412,22 @@ def test_routings_that_nothing_needs_are_forgotten(
         assert max(found) < 12, found
         assert int(str(routing(session)["version"])) > 24
         run(session, live.replace(f"STREAM {name}", "STREAM others"))
+        monkeypatch.setattr(SlotMeta, "wants_snapshot", lambda meta, tuning: False)
+        run(session, source.more())
+        run_steps(session, clock, 1)  # logs name the last routing
         run(session, f"DROP STREAM {name};")
-        dropped = DroppedStores(session.home, connection.db, replace(TUNING, dropped_look_s=0.0))
+        dropped = DroppedStores(SessionFiles.of(session.home, connection.db, AT_ONCE))
         dropped.find()
         for _ in range(4):
             run_steps(session, clock, 1)
             dropped.remove()  # its dealer's logs, which refer to the last routing
         assert not all_routes(connection.db) and not tables_in(session)
+        connection.engine.restart(arena=True)  # no dealer needs the routing to be rebuilt
+        stored_routes.published_table.cache_clear()
+        run_steps(session, clock, 1)
+        run(session, "REPARTITION others USING grid;")
+        run_steps(session, clock, 2)
+        assert len(tables_in(session)) == 1
 
 
 class KilledError(Exception):
@@ -457,8 +476,14 @@ def test_an_uneven_stream_is_balanced_by_itself(live: tuple[Session, Clock], ask
         told.add(get_meta(session.connection.db, BALANCE_ERROR) or "")
     unknown = "the places of taxis's objects are not known: the slots are busy"
     assert told == ({"", unknown} if asked else {""})
+    elsewhere = routing(session)
     set_meta(session.connection.db, "state", "files/1")
     shown = routing(session)
+    if asked:
+        assert elsewhere == shown | dict.fromkeys(("max/mean", "slots a query", "cost by strategy"))
+        set_meta(session.connection.db, "state", "spark/1")
+        with mock.patch.object(SnapshotReader, "located", partial(located, session)):
+            assert routing(session) == shown
     assert float(str(shown["max/mean"])) < before
     assert str(shown["last change"]).startswith("balance, ")
 
@@ -467,6 +492,11 @@ def answered(session: Session, busy: Iterator[bool], spec: SnapshotSpec) -> pa.T
     """Answer a snapshot as slots on other hosts do, every second time."""
     if next(busy):
         raise NotPublishedError("the slots are busy")
+    return whole(located(session, spec)[0], spec)
+
+
+def located(session: Session, spec: SnapshotSpec, least: int = 0) -> tuple[list[pa.RecordBatch], Progress]:
+    """Return the slots' shares of an answer as they come from other hosts, and the step."""
     assert isinstance(session.connection, LocalConnection) and session.connection.engine is not None
     shares = [answer(state, AskSpec(ask=0, spec=spec)) for state in session.connection.engine.states()]
-    return whole([share for share in shares if share is not None], spec)
+    return [share for share in shares if share is not None], session.connection.progress()

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from support.typed import query_spec
 
-from stqsh.core.top_n.places import RowForm
+from stqsh.core.top_n.orders import RowForm
 from stqsh.spec.aggregate import AggregateSpec, Measure
 from stqsh.spec.chunk import pack, unpack
 from stqsh.spec.command import RegisterCommand, unpack_asks, unpack_commands

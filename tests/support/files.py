@@ -55,3 +55,9 @@ def parquet_schema(spec: Spec) -> pa.Schema:
         "TIMESTAMP": pa.timestamp("us", tz="UTC"),
     }
     return pa.schema([(name, types[kind]) for name, kind in spec["columns"]])
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    """The files of a folder by their paths in it, without hidden ones."""
+    found = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(".")]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}

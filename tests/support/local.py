@@ -10,6 +10,7 @@ from collections.abc import Container, Iterator
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 from unittest import mock
@@ -22,7 +23,13 @@ from stqsh.client.connection import Connection
 from stqsh.core.state.slot_state import SlotState
 from stqsh.engine.config import TUNING, EngineSettings, EngineTuning
 from stqsh.engine.delivery.deliver import Delivery
-from stqsh.engine.ingest.stream_preparer import RetiredRoutes, StreamPreparer
+from stqsh.engine.ingest.stream_preparer import (
+    ReportedRows,
+    RetiredRoutes,
+    SessionFiles,
+    StreamPreparer,
+    has_dealers,
+)
 from stqsh.engine.operators.data_source import StqshReader
 from stqsh.engine.operators.local_operators import LocalOperators
 from stqsh.engine.operators.pipeline import payload_spool, run_batch
@@ -68,14 +75,18 @@ class LocalEngine:
         self.memory, self.tuning = memory, tuning
         self.settings, self.home, self.mishaps = settings, SessionHome(settings.home), mishaps
         self.control = ControlDb(self.home.path, create=True)
-        self.preparer = StreamPreparer(self.home, self.control, blobs=settings.blobs)
-        at_once = replace(TUNING, dropped_look_s=0.0)
-        self.retired = RetiredRoutes(self.home, self.control, at_once, settings.blobs)
+        reported = ReportedRows(settings.slots, partial(has_dealers, self.control))
+        logged = reported.first if on_cluster else None
+        files = SessionFiles.of(self.home, self.control, blobs=settings.blobs, logged=logged)
+        self.preparer = StreamPreparer(files)
+        self.retired = RetiredRoutes(replace(files, tuning=replace(TUNING, dropped_look_s=0.0)))
         claim_arena(self.home)
         self.spool = payload_spool(settings)
         assert self.spool is not None
         self.spool.prepare()
-        self.delivery = Delivery(self.home, self.control, spool=self.spool)
+        self.delivery = Delivery(
+            self.home, self.control, spool=self.spool, on_timings=reported.delivered if on_cluster else None
+        )
         self.delivery.shedding.every = tuning.shedding_steps
         context = OperatorContext(
             settings.slots, self.home.arena.folders, self.home.path, settings.blobs, self.spool
@@ -156,7 +167,9 @@ class LocalEngine:
         # What a worker does for its garbage collection is not for a process that runs tests.
         unfrozen = mock.patch.object(worker_daemon, "freeze_objects")
         told = mock.patch("stqsh.engine.operators.local_operators.batch_of_task", lambda: self.number)
-        with unfrozen, told, self.memory.in_place() if self.memory else nullcontext():
+        place = "executor_here_0" if self.on_cluster else ""
+        placed = mock.patch("stqsh.engine.operators.slot_task.executor_location", lambda: place)
+        with unfrozen, told, placed, self.memory.in_place() if self.memory else nullcontext():
             chunks = cast(DataFrame, Frame([list(self.reader.read(task)) for task in tasks]))
             found = run_batch(chunks, self.number, self.operators)
         self.delivery.deliver(found, self.number)

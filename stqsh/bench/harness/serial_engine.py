@@ -23,7 +23,7 @@ from stqsh.client.api import Session
 from stqsh.client.connection import Connection
 from stqsh.engine.config import TUNING, EngineSettings
 from stqsh.engine.delivery.deliver import Delivery
-from stqsh.engine.ingest.stream_preparer import StreamPreparer
+from stqsh.engine.ingest.stream_preparer import SessionFiles, StreamPreparer
 from stqsh.engine.ingest.task_output import read_task_batches
 from stqsh.engine.operators.local_operators import LocalSlotTask
 from stqsh.engine.operators.pipeline import payload_spool
@@ -107,7 +107,7 @@ class SerialEngine:
         self._spool = spool
         self._context = OperatorContext(slots, home.arena.folders, home.path, home_blobs(home.path), spool)
         self._delivery = Delivery(home, self._control, spool=spool)
-        self._preparer = StreamPreparer(home, self._control)
+        self._preparer = StreamPreparer(SessionFiles.of(home, self._control))
         tuning = replace(TUNING, slices=slots, by_slot_slots=0, by_slot_records=0)
         self._planner = Planner(home.path, slots, _UNBOUNDED, _UNBOUNDED, tuning)
         self._planner.sizes = _AnySize()

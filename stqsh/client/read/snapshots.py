@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from stqsh.client.connection import ENGINE_LOOK_S, Connection
 from stqsh.client.read.slot_states import SlotStates
+from stqsh.errors import NotPublishedError
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.errors import NotSupportedError
 from stqsh.profile import Profile
@@ -290,6 +291,20 @@ class SnapshotReader:
             time.sleep(ASK_POLL_S)
         withdraw_ask(home, name)
         return None
+
+    def located_table(self, spec: SnapshotSpec, stream: StreamSpec) -> pa.Table:
+        """Answer a snapshot from the slots in the executors of a cluster, without a batch.
+
+        Raises:
+            NotPublishedError: they do not answer now.
+        """
+        from stqsh.client.read.slot_answers import merged
+
+        step = self._connection.progress().step
+        found = self.located(spec, step) if step else ([], Progress())
+        if found is None:
+            raise NotPublishedError("the slots are on other hosts, which do not answer now")
+        return merged(found[0], spec, stream, found[1]).table
 
     def _answer_by_log(self, spec: SnapshotSpec) -> tuple[list[pa.RecordBatch], Progress]:
         """Query the slots through the control log; wait for their shares of the answer and its step."""

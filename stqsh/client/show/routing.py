@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stqsh.client.connection import Connection
+from stqsh.client.read.snapshots import SnapshotReader
 from stqsh.client.results import Rows
 from stqsh.errors import NotPublishedError
 from stqsh.profile import Profile
@@ -34,7 +36,7 @@ _SLOT_COLUMNS = ("stream", "slot", "leaves", "cells", "recent records", "queries
 
 def show_routing(connection: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW ROUTING: a row for each stream, then one for each slot of streams routed by space."""
-    del profile
+    snapshots = SnapshotReader(connection, profile)
     tables = [
         (stream, current_table(connection.home, connection.db, stream))
         for stream in live_streams(connection.db)
@@ -45,7 +47,11 @@ def show_routing(connection: Connection, profile: Profile) -> Iterator[Rows]:
             with suppress(NotPublishedError):  # live streams have none while the engine does not run
                 by_texts = table.texts is not None
                 inputs[stream.id] = recent_input(
-                    connection.home, connection.db, stream.spec, with_texts=by_texts
+                    connection.home,
+                    connection.db,
+                    stream.spec,
+                    with_texts=by_texts,
+                    ask=partial(snapshots.located_table, stream=stream.spec),
                 )
     yield Rows(
         "routing", _COLUMNS, tuple(_stream_row(connection, stream, table, inputs) for stream, table in tables)

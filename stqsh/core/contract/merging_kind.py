@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 
 from stqsh.arrays import Array
@@ -25,7 +23,7 @@ class MergingKind(QueryKind):
         holds_back: Whether Aggregate applies DWELL to the merged rows. If not, the kind does so itself.
     """
 
-    holds_back: ClassVar[bool] = True
+    holds_back: bool = True
 
     def merge(self, batch: MergeInput) -> MergedUpdates:
         """Merge the slots' offers in a batch, and return the updates of the whole answers.

@@ -192,9 +192,9 @@ class QueryKind:
         table: The table of its queries.
     """
 
-    name: ClassVar[str]
+    name: str
     logic: ClassVar[type[QueryLogic]]
-    table: ClassVar[type[QueryTable]] = QueryTable
+    table: type[QueryTable] = QueryTable
 
     def build(self, batch: StreamBatch, output: BatchOutput) -> QueryLogic:
         """Load the kind's queries from the slot's state, for one batch.

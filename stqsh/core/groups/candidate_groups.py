@@ -1,24 +1,181 @@
-"""The groups of candidates at Aggregate, which has their records and the values that slots looked up."""
+"""The groups of candidates: slots look values up, and Aggregate adds up the merged candidates.
+
+Only Aggregate has the members of all slots, but it has neither tables nor regions nor the time of each step.
+A slot that offers a candidate therefore looks these values up and sends them as one key of
+`stqsh.core.aggregates.keys`, and Aggregate reads the key as further columns of the candidate.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from stqsh.arrays import Array
+from stqsh.core.aggregates.keys import canonical, decode_keys, encode_keys, whole
 from stqsh.core.aggregates.states import States
 from stqsh.core.base.clock import BatchTiming
+from stqsh.core.conditions.evaluation import columns_read, compute
 from stqsh.core.conditions.resolver import Resolver
-from stqsh.core.groups.candidate_columns import is_looked_up, lookup_columns
-from stqsh.core.groups.group_deltas import Distances, GroupDeltas, MemberChanges
+from stqsh.core.groups.group_deltas import Distances, GroupDeltas, MemberChanges, RecordColumns
 from stqsh.core.groups.group_store import GroupStore
 from stqsh.core.groups.marks import DROP, END, REGISTER, GroupMarks
 from stqsh.core.output.candidates import CandidateRecords
 from stqsh.core.output.merge import MergeInput
+from stqsh.core.queries.registrations import NewQueries
+from stqsh.core.state.joined_tables import JoinedTables
+from stqsh.core.state.slot_state import SlotState
+from stqsh.spec.aggregate import AggregateSpec
+from stqsh.spec.expression import (
+    CallExpr,
+    ColumnExpr,
+    CompareExpr,
+    Expr,
+    InsideExpr,
+    JoinExpr,
+    NowExpr,
+    RegionOfExpr,
+    compared_with_now,
+    has_node,
+    rewrite,
+)
+
+_MARK = "\0"
+"""The first character of names of looked-up columns; no declared column begins with it."""
+
+
+class SeparatedSpec(NamedTuple):
+    """A query's spec with a column in place of each lookup, and the lookups in order."""
+
+    spec: AggregateSpec
+    lookups: tuple[Expr, ...]
+
+
+def separated(spec: AggregateSpec, tables: JoinedTables) -> SeparatedSpec:
+    """Separate the lookups of a query from its spec; `tables` has the types of joined columns."""
+    found: dict[Expr, ColumnExpr] = {}
+
+    def column_for(node: Expr) -> Expr | None:
+        if not isinstance(node, CallExpr | RegionOfExpr | InsideExpr | JoinExpr | CompareExpr):
+            return None
+        if isinstance(node, CompareExpr) and not has_node(node, NowExpr):
+            return None
+        name = f"{_MARK}{len(found)}:{_type(node, tables)}"
+        return found.setdefault(node, ColumnExpr(name))
+
+    changed = _over_records(spec, lambda expr, _: rewrite(expr, column_for))
+    return SeparatedSpec(changed, tuple(found))
+
+
+def of_values(spec: AggregateSpec) -> AggregateSpec:
+    """Return a spec that reads `spec.values`, looked up in this order, instead of records.
+
+    Single records are added up and taken back here, so TOPK is exact.
+    """
+    number = {expr: place for place, expr in enumerate(spec.values)}
+    columns = _over_records(spec, lambda expr, kind: ColumnExpr(f"{_MARK}{number[expr]}:{kind}"))
+    return replace(columns, error=0.0)
+
+
+def _over_records(spec: AggregateSpec, changed: Callable[[Expr, str], Expr]) -> AggregateSpec:
+    """Return a spec with the expressions over records changed, given with their types."""
+    return replace(
+        spec,
+        groups=tuple(replace(one, value=changed(one.value, one.type)) for one in spec.groups),
+        measures=tuple(
+            one if one.argument is None else replace(one, argument=changed(one.argument, one.argument_type))
+            for one in spec.measures
+        ),
+    )
+
+
+def lookup_keys(
+    lookups: tuple[Expr, ...], records: RecordColumns, versions: Array, now_us: int = 0
+) -> pa.BinaryArray:
+    """Return the looked-up values of versions as of an instant, as one key per version."""
+    resolver = records.resolver
+    names = {name for expr in lookups for name in columns_read(expr, resolver.location)}
+    columns = records.columns(sorted(names), versions)
+    return encode_keys([canonical(whole(compute(expr, columns, now_us, resolver))) for expr in lookups])
+
+
+def is_looked_up(name: str) -> bool:
+    """Return whether a column is looked up."""
+    return name.startswith(_MARK)
+
+
+def lookup_columns(names: Iterable[str], keys: Any) -> dict[str, pa.Array[Any]]:
+    """Decode the looked-up columns from keys, a binary array; `names` must include all of them."""
+    ordered = sorted(filter(is_looked_up, names), key=lambda name: int(name[1:].partition(":")[0]))
+    types = [name.partition(":")[2] for name in ordered]
+    return dict(zip(ordered, decode_keys(keys, types), strict=True)) if ordered else {}
+
+
+class CandidateLookups:
+    """The lookups of a kind's queries; the header's entry "lookups" lists them as JSON."""
+
+    def __init__(self, state: SlotState, prefix: str) -> None:
+        self._state = state
+        self._texts: list[str] = state.entry("lookups").setdefault(prefix, [])
+
+    def separate(self, new: NewQueries) -> tuple[list[AggregateSpec], Array]:
+        """Return the spec of each pattern of new queries without lookups, and the lookups of each query.
+
+        The lookups are places in the header's list, from 1 on; 0 for none; int32 (queries,).
+        """
+        tables = JoinedTables(self._state)
+        patterns = [pattern.aggregates or AggregateSpec() for pattern in new.patterns]  # other kinds: none
+        found = [separated(spec, tables) for spec in patterns]
+        looks = new.spread([self._number(one.lookups) for one in found], np.int32)
+        return [one.spec for one in found], looks
+
+    def compared(self) -> list[tuple[Expr, int]]:
+        """Return the looked-up expressions that are compared with NOW, and the durations added to NOW, µs."""
+        lookups = [msgspec.json.decode(text, type=tuple[Expr, ...]) for text in self._texts]
+        return [pair for exprs in lookups for expr in exprs for pair in compared_with_now(expr)]
+
+    def keys(self, looks: Array, versions: Array, records: RecordColumns, now_us: int = 0) -> pa.BinaryArray:
+        """Return the keys of the looked-up values of versions, null where `looks` is 0."""
+        if not looks.any():
+            return pa.nulls(len(looks), pa.binary())
+        place = np.full(len(looks), -1, np.int64)
+        parts: list[pa.BinaryArray] = []
+        at = 0
+        for number in np.unique(looks[looks > 0]).tolist():
+            mine = np.flatnonzero(looks == number)
+            lookups = msgspec.json.decode(self._texts[number - 1], type=tuple[Expr, ...])
+            distinct, position = np.unique(versions[mine], return_inverse=True)
+            parts.append(lookup_keys(lookups, records, distinct.astype(np.int32), now_us))
+            place[mine] = at + position
+            at += len(distinct)
+        positions: Any = pa.array(place, mask=place < 0)
+        keys: pa.BinaryArray = pa.concat_arrays(parts).take(positions)
+        return keys
+
+    def clear(self) -> None:
+        """Forget all lookups, because no query is left."""
+        self._texts.clear()
+
+    def _number(self, lookups: tuple[Expr, ...]) -> int:
+        if not lookups:
+            return 0
+        text = msgspec.json.encode(lookups).decode()
+        if text not in self._texts:
+            self._texts.append(text)
+        return self._texts.index(text) + 1
+
+
+def _type(node: CallExpr | RegionOfExpr | InsideExpr | JoinExpr | CompareExpr, tables: JoinedTables) -> str:
+    if isinstance(node, CallExpr):
+        return node.type
+    if isinstance(node, JoinExpr):
+        return tables.type(node.table, node.wanted)
+    return "STRING" if isinstance(node, RegionOfExpr) else "BOOLEAN"
 
 
 @dataclass(frozen=True)

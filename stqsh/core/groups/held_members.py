@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from stqsh.arrays import Array
 from stqsh.core.aggregates.states import group_payloads
-from stqsh.core.groups.candidate_columns import of_values
-from stqsh.core.groups.candidate_groups import candidate_groups
+from stqsh.core.groups.candidate_groups import candidate_groups, of_values
 from stqsh.core.groups.group_deltas import MemberChanges
 from stqsh.core.groups.group_merge import merge_groups
 from stqsh.core.groups.group_store import GroupStore

@@ -1,26 +1,77 @@
-"""The refreshes of a slot's queries in a batch (language.md section 7)."""
+"""The refreshes of a slot's queries in a batch (language.md section 7).
+
+Queries with SYNC are refreshed at multiples of SYNC since the epoch; of several in one tick only the last
+counts. In the closing step, the one after the end of all streams, the refresh is at the step's start.
+Refreshes are skipped at which no member can have changed: by a record, by expiry, by a window, or by a
+comparison with NOW.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
 from stqsh.arrays import Array
-from stqsh.core.base.clock import NEVER
+from stqsh.core.aggregates.distinct_numbers import sorted_distinct
+from stqsh.core.base.clock import NEVER, BatchTiming
 from stqsh.core.contract.query_kind import StreamBatch
-from stqsh.core.groups.change_instants import change_instants, stored_points, window_points
 from stqsh.core.groups.query_forms import QueryForms
-from stqsh.core.groups.refresh_times import Refresh, next_refresh, refreshes_since
 from stqsh.core.matching.query_conditions import QueryConditions
+from stqsh.core.matching.time_events import compared_values, values_compared
+from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.core.queries.query_table import ACTIVE, QueryTable
 from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.expression import Expr, compared_with_now
 
 _KEPT = 1 << 14
 """The number of forms for which a process caches their comparisons with NOW."""
+
+
+class Refresh(NamedTuple):
+    """A refresh in a step, as of an instant in µs."""
+
+    step: int
+    instant: int
+
+
+def refreshes_since(timing: BatchTiming, every_us: int, instants: Array, closing: int = 0) -> list[Refresh]:
+    """Return the first refresh at or after each instant, within a batch's steps; distinct and in order.
+
+    Args:
+        timing: The steps.
+        every_us: SYNC.
+        instants: The instants of changes, µs, int64 (n,).
+        closing: The closing step, 0 for none; its refresh is always included.
+    """
+    begin, end = timing.at(timing.first), timing.at(timing.last + 1)
+    within = instants[(instants >= begin) & (instants < end)]
+    multiples = np.unique(-(-within // every_us) * every_us)
+    steps = np.unique(multiples // timing.tick - timing.base + 1)
+    steps = steps[(steps <= timing.last) & (steps != closing)]
+    last = (timing.at(steps + 1) - 1) // every_us * every_us
+    found = [Refresh(*pair) for pair in zip(steps.tolist(), last.tolist(), strict=True)]
+    if timing.first <= closing <= timing.last:
+        found.append(Refresh(closing, timing.at(closing)))
+    return found
+
+
+def next_refresh(timing: BatchTiming, every_us: int, first: int, last: int, closing: int = 0) -> int:
+    """Return the first of the steps `first` .. `last` in which there is a refresh; NEVER if there is none."""
+    multiple = -(-timing.at(first) // every_us) * every_us
+    step = int(multiple // timing.tick - timing.base + 1)
+    if first <= closing <= min(step, last):
+        return closing
+    return step if step <= last else NEVER
+
+
+def timing_at(timing: BatchTiming, refresh: Refresh) -> BatchTiming:
+    """Return a timing of the one step of a refresh, whose time is its instant."""
+    step, instant = refresh
+    return timing._replace(first=step, last=step, base=instant - step + 1, tick=1)
 
 
 class DueQueries(NamedTuple):
@@ -132,3 +183,65 @@ class RefreshSchedule:
 def compared_in(spec: AggregateSpec) -> tuple[tuple[Expr, int], ...]:
     """Return what expressions over records compare with NOW, and the durations added to NOW."""
     return tuple(pair for expr in spec.over_records for pair in compared_with_now(expr))
+
+
+def change_instants(
+    batch: StreamBatch, conditions: QueryConditions, compared: Iterable[tuple[Expr, int]]
+) -> Array:
+    """Return the instants at which time may change members of queries; µs, int64 (n,).
+
+    The beginning of the batch is one of them, because changes before it are no longer known.
+
+    Args:
+        batch: The batch.
+        conditions: The conditions of the queries.
+        compared: Other expressions that queries compare with NOW, and the durations added to NOW, µs.
+    """
+    found = [np.array([batch.timing.at(batch.timing.first)], np.int64)]
+    found += [_silent_from(objects) for objects in (batch.objects, batch.focal)]
+    for values, shifts in chain(
+        compared_values(conditions, batch.objects), values_compared(compared, conditions, batch.objects)
+    ):
+        # A comparison changes when NOW reaches the value, or 1 µs later, depending on the operator.
+        found += [values - shift + late for shift in shifts.tolist() for late in (0, 1)]
+    return _distinct(np.concatenate(found))
+
+
+def stored_points(batch: StreamBatch, later: int) -> Array:
+    """Return the instants from which records count and removed objects no longer do; µs, int64 (n,).
+
+    `later` is the number of steps after its own step at which a record first counts.
+    """
+    return np.concatenate([_stored_from(objects, later) for objects in (batch.objects, batch.focal)])
+
+
+def window_points(batch: StreamBatch, windows_us: Array) -> Array:
+    """Return the instants at which records enter and leave windows of these lengths; µs, int64 (n,)."""
+    times = _times(batch.objects)
+    return _distinct(np.concatenate([times + 1, *(times + length + 1 for length in windows_us.tolist())]))
+
+
+def _stored_from(objects: BatchObjects, later: int) -> Array:
+    removed = np.empty(0, np.int64) if objects.removals.since is None else objects.removals.since
+    steps = np.concatenate([objects.rows.arrays.step, removed[removed < NEVER]])
+    instants: Array = objects.timing.at(np.unique(steps) + later)
+    return instants
+
+
+def _silent_from(objects: BatchObjects) -> Array:
+    """Return the instants from which records are too old to count, µs."""
+    report = objects.timing.report
+    return np.empty(0, np.int64) if report < 0 else _times(objects) + report + 1
+
+
+def _distinct(instants: Array) -> Array:
+    """Return the distinct instants in order; adjacent repeats, which are most, are dropped first."""
+    is_new = np.ones(len(instants), np.bool_)
+    is_new[1:] = instants[1:] != instants[:-1]
+    return sorted_distinct(instants[is_new])
+
+
+def _times(objects: BatchObjects) -> Array:
+    """Return the times of all versions."""
+    times: Array = np.concatenate([objects.stored.ts[: objects.numbers.objects], objects.rows.arrays.ts])
+    return times

@@ -13,8 +13,7 @@ from stqsh.core.aggregates.states import States
 from stqsh.core.base.clock import NEVER
 from stqsh.core.contract.query_kind import StreamBatch
 from stqsh.core.groups.group_deltas import GroupDeltas, MemberChanges
-from stqsh.core.groups.refresh_schedule import DueQueries
-from stqsh.core.groups.refresh_times import timing_at
+from stqsh.core.groups.refresh_schedule import DueQueries, timing_at
 from stqsh.core.kernels.events.transitions import Transitions, places_after, places_around, places_at
 from stqsh.core.kernels.events.updates import LEFT, reasons
 from stqsh.core.kernels.events.versions import gather

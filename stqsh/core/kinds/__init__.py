@@ -14,13 +14,19 @@ from stqsh.core.contract.query_kind import QueryKind
 from stqsh.core.kinds.aggregates import AggregateKind
 from stqsh.core.kinds.dwelling_aggregates import DwellingAggregateKind
 from stqsh.core.kinds.nearest import NearestKind
-from stqsh.core.kinds.nearest_aggregates import NearestAggregateKind
-from stqsh.core.kinds.nearest_top_n import NearestTopNKind
+from stqsh.core.kinds.neighbour_results import FirstRows, Groups, Rows
 from stqsh.core.kinds.ranges import RangeKind
 from stqsh.core.kinds.records import RecordsKind
 from stqsh.core.kinds.refreshed_nearest import RefreshedNearestKind
-from stqsh.core.kinds.refreshed_rows import RefreshedNearestRowsKind, RefreshedRowsKind
+from stqsh.core.kinds.refreshed_rows import RefreshedRowsKind
 from stqsh.core.kinds.top_n import TopNKind
+from stqsh.spec.query import (
+    NEAREST,
+    NEAREST_AGGREGATE,
+    NEAREST_TOP_N,
+    REFRESHED_NEAREST,
+    REFRESHED_NEAREST_ROWS,
+)
 
 log = logging.getLogger("stqsh.extensions")
 
@@ -46,15 +52,15 @@ KINDS: dict[str, QueryKind] = {
     for kind in (
         *_added(),
         RangeKind(),
-        NearestKind(),
+        NearestKind(NEAREST.name, Rows),
         AggregateKind(),
         DwellingAggregateKind(),
-        NearestAggregateKind(),
-        RefreshedNearestKind(),
+        NearestKind(NEAREST_AGGREGATE.name, Groups),
+        RefreshedNearestKind(REFRESHED_NEAREST.name, Groups),
         TopNKind(),
-        NearestTopNKind(),
+        NearestKind(NEAREST_TOP_N.name, FirstRows),
         RefreshedRowsKind(),
-        RefreshedNearestRowsKind(),
+        RefreshedNearestKind(REFRESHED_NEAREST_ROWS.name, FirstRows),
         RecordsKind(),
     )
 }

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from stqsh.arrays import Array
-from stqsh.core.aggregates.states import States, group_payloads
+from stqsh.core.aggregates.states import States
 from stqsh.core.base.clock import NEVER
 from stqsh.core.contract.merging_kind import MergingKind
 from stqsh.core.contract.query_kind import (
@@ -20,8 +20,7 @@ from stqsh.core.contract.query_kind import (
 )
 from stqsh.core.groups.group_deltas import GroupDeltas, MemberChanges, is_count
 from stqsh.core.groups.group_merge import merge_groups
-from stqsh.core.groups.marks import BEGIN, MarkWriter
-from stqsh.core.groups.query_forms import FormedQueries, QueryForms
+from stqsh.core.groups.query_forms import FormedQueries, QueryForms, SlotGroups, changed_groups
 from stqsh.core.groups.refresh_schedule import DueQueries, RefreshSchedule, compared_in, timings_of_groups
 from stqsh.core.groups.refreshed_members import RefreshedMembers, member_changes
 from stqsh.core.groups.region_tallies import RegionTallies, adds_up
@@ -39,7 +38,7 @@ from stqsh.core.output.merge import MergedUpdates, MergeInput
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.table import ArraySpec
 from stqsh.spec.aggregate import AggregateSpec
-from stqsh.spec.chunk import Chunk, ChunkOrder, Phase, pack
+from stqsh.spec.chunk import Chunk
 from stqsh.spec.query import AGGREGATE, GroupForm
 
 _BY_PLACE = (
@@ -67,22 +66,20 @@ class AggregateLogic(QueryLogic):
 
     def __init__(self, kind: AggregateKind, batch: StreamBatch, output: BatchOutput) -> None:
         super().__init__(kind, batch, output)
-        state, prefix = batch.state, self.prefix
-        self._regions = QueryRegions(batch, prefix, self.queries)
-        self._forms = QueryForms(state, prefix, self.queries)
-        self._marks = MarkWriter()
-        self._found: list[States] = []
+        self._regions = QueryRegions(batch, self.prefix, self.queries)
+        self._groups = SlotGroups(batch, kind.name, self.queries)
+        self._forms = self._groups.forms
 
     def register(self, positions: Array, new: NewQueries) -> None:
         """Store what new queries compute, and announce them to Aggregate."""
         self._regions.add(positions, new)
-        self._forms.add(positions, new, self._marks, self.batch.timing.first)
+        self._groups.add(positions, new)
         counts = [is_count(pattern.aggregates or AggregateSpec()) for pattern in new.patterns]
         self.queries.stays[positions] = ~new.spread(counts, np.bool_)
 
     def retire(self, positions: Array, steps: Array, why: int) -> None:
         """Remove queries; Aggregate retracts their rows."""
-        self._marks.retire(self.queries.id[positions], steps, why)
+        self._groups.retire(positions, steps, why)
         super().retire(positions, steps, why)
         self._regions.note_removal(why, self.queries.stays, _following(self._forms))
 
@@ -103,8 +100,7 @@ class AggregateLogic(QueryLogic):
 
     def on_events(self, begun: Array) -> None:
         """Compute how members change, and the members of queries that begin."""
-        queries, first = self.queries, self.batch.timing.first
-        follows = _following(self._forms)
+        queries, follows = self.queries, _following(self._forms)
         if not self._regions.prepare(begun, queries.stays, follows):
             return
         timings = timings_of_groups(self._forms)
@@ -113,12 +109,12 @@ class AggregateLogic(QueryLogic):
             self._follow(follows, begun[follows[begun]])
         else:
             self._regions.skip_events()
-        self._found += self._refreshed(schedule)
-        self._marks.wake(queries.id[self._forms.time_dependent(queries.until > first)], self.batch.clock)
+        self._groups.found(self._refreshed(schedule))
+        self._groups.wake()
 
     def chunks(self) -> list[Chunk]:
         """Return the marks and the differences of groups."""
-        return group_chunks(self.batch, AGGREGATE.name, self._marks, self._found)
+        return self._groups.chunks()
 
     def _follow(self, follows: Array, begun: Array) -> None:
         """Compute the member changes of queries that follow every step, some of which begin."""
@@ -136,29 +132,20 @@ class AggregateLogic(QueryLogic):
             queries.id,
             partial(context.distances, step=first),
         )
-        self._found += _changed(deltas, self._forms.among(pairs.query), pairs, events)
-        starting = begun[queries.until[begun] > first]
-        self._marks.add(queries.id[starting], first, BEGIN)
-        self._found += self._begun(deltas, context, starting)
-
-    def _begun(self, deltas: GroupDeltas, context: QueryContext, starting: Array) -> Iterator[States]:
-        """Yield the groups of all members of queries that begin."""
-        first = self.batch.timing.first
-        members = context.members(starting, first)
-        for spec, mine in self._forms.among(members.query):
-            count = len(members.query[mine])
-            steps, signs = np.full(count, first), np.ones(count, np.int8)
-            changes = MemberChanges(members.query[mine], steps, members.version[mine], signs)
-            found = deltas.of_members(spec, changes)
-            if found is not None:
-                yield found
+        self._groups.found(_changed(deltas, self._forms.among(pairs.query), pairs, events))
+        self._groups.begin(begun, first)
+        members = context.members(begun[queries.until[begun] > first], first)
+        count = len(members.query)
+        signs = np.ones(count, np.int8)
+        come = MemberChanges(members.query, np.full(count, first), members.version, signs)
+        self._groups.found(changed_groups(self._forms, deltas, come))
 
     def _refreshed(self, schedule: RefreshSchedule) -> Iterator[States]:
         """Yield the groups of queries at their refreshes, and retract them at the next one."""
         for dues in map(list, schedule.by_duration()):
             for due in dues:
                 if due.begin:
-                    self._marks.add(self.queries.id[due.positions], due.refresh.step, BEGIN)
+                    self._groups.begin(due.positions, due.refresh.step)
             together = self._of_changes(dues)
             changes = None
             if len(together):
@@ -191,7 +178,7 @@ class AggregateLogic(QueryLogic):
         return at if len(at) <= _QUERIES_A_REFRESH * len(dues) else none
 
     def _changes(self, context: QueryContext, changes: MemberChanges, after: int) -> Iterator[States]:
-        """Yield the group changes that member changes cause."""
+        """Return the group changes that member changes cause."""
         timing = self.batch.timing
         if after < NEVER:
             timing = timing._replace(last=after)
@@ -200,10 +187,7 @@ class AggregateLogic(QueryLogic):
         distances = partial(context.distances, step=timing.first)
         versions = self.batch.objects.versions
         deltas = GroupDeltas(self._regions.conditions, versions, timing, self.queries.id, distances)
-        for spec, mine in self._forms.among(changes.query):
-            found = deltas.of_members(spec, MemberChanges(*(column[mine] for column in changes)))
-            if found is not None:
-                yield found
+        return changed_groups(self._forms, deltas, changes)
 
     def _one_by_one(self, dues: list[DueQueries], schedule: RefreshSchedule) -> Iterator[States]:
         """Yield the groups of queries, computing each refresh separately."""
@@ -304,23 +288,3 @@ def _following(forms: QueryForms) -> Array:
 
 def _reads_now_or_is_approximate(form: GroupForm) -> int | None:
     return 1 if form.groups.error > 0 or compared_in(form.groups) else None
-
-
-def group_chunks(batch: StreamBatch, kind: str, marks: MarkWriter, found: list[States]) -> list[Chunk]:
-    """Return the marks and the differences of groups that a slot sends for a kind."""
-    timing, told = batch.timing, marks.batch()
-    payloads = [] if told is None else [("marks", 0, told)]
-    payloads += [("partial", number, rows) for number, rows in enumerate(group_payloads(found))]
-    return [
-        Chunk(
-            batch.state.slot,
-            batch.spec.id,
-            f"{what}/{kind}",
-            ChunkOrder(Phase.EVALUATED, number=number),
-            timing.first,
-            timing.last,
-            rows.num_rows,
-            pack(rows),
-        )
-        for what, number, rows in payloads
-    ]

@@ -12,14 +12,12 @@ from functools import partial
 import numpy as np
 
 from stqsh.arrays import Array
-from stqsh.core.aggregates.states import States
 from stqsh.core.contract.merging_kind import MergingKind
 from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, QueryKind, StreamBatch
 from stqsh.core.groups.group_deltas import GroupDeltas, MemberChanges
 from stqsh.core.groups.group_merge import merge_groups
-from stqsh.core.groups.marks import BEGIN, MarkWriter
-from stqsh.core.groups.query_forms import FormedQueries, QueryForms
-from stqsh.core.kinds.aggregates import AggregateKind, group_chunks
+from stqsh.core.groups.query_forms import FormedQueries, SlotGroups, changed_groups
+from stqsh.core.kinds.aggregates import AggregateKind
 from stqsh.core.kinds.ranges import RangeLogic
 from stqsh.core.matching.dwell import held_before, held_members
 from stqsh.core.matching.query_context import AnswerMembers, QueryContext
@@ -43,19 +41,17 @@ class DwellingAggregateLogic(RangeLogic):
 
     def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
         super().__init__(kind, batch, output)
-        self._forms = QueryForms(batch.state, self.prefix, self.queries)
-        self._marks = MarkWriter()
-        self._found: list[States] = []
+        self._groups = SlotGroups(batch, kind.name, self.queries)
         self._resumed: tuple[Array, Array] = np.empty(0, np.int64), np.empty(0, np.int32)
 
     def register(self, positions: Array, new: NewQueries) -> None:
         """Store what new queries compute, and announce them to Aggregate."""
         self._regions.add(positions, new)
-        self._forms.add(positions, new, self._marks, self.batch.timing.first)
+        self._groups.add(positions, new)
 
     def retire(self, positions: Array, steps: Array, why: int) -> None:
         """Remove queries; Aggregate retracts their rows."""
-        self._marks.retire(self.queries.id[positions], steps, why)
+        self._groups.retire(positions, steps, why)
         super().retire(positions, steps, why)
 
     def resume(self, positions: Array) -> None:
@@ -66,14 +62,13 @@ class DwellingAggregateLogic(RangeLogic):
 
     def chunks(self) -> list[Chunk]:
         """Return the marks and the differences of groups."""
-        return group_chunks(self.batch, DWELLING_AGGREGATE.name, self._marks, self._found)
+        return self._groups.chunks()
 
     def _emit(self, context: QueryContext, updates: list[QueryUpdates], since: Array) -> None:
         """Compute the group changes caused by members that come, leave or have new records."""
         first, queries, batch = self.batch.timing.first, self.queries, self.batch
-        starting = np.setdiff1d(self.begun, self._replaced_positions)
-        self._marks.add(queries.id[starting[queries.until[starting] > first]], first, BEGIN)
-        self._marks.wake(queries.id[self._forms.time_dependent(queries.until > first)], batch.clock)
+        self._groups.begin(np.setdiff1d(self.begun, self._replaced_positions), first)
+        self._groups.wake()
         everyone = np.ones(len(queries), np.bool_)
         held = held_before(context, self._dwell, everyone, since, self._replaced)
         changes = self._member_changes(context, held, self._dwell.lasting(context, updates))
@@ -81,10 +76,7 @@ class DwellingAggregateLogic(RangeLogic):
         distances = partial(context.distances, step=first)
         conditions, versions = self._regions.conditions, batch.objects.versions
         deltas = GroupDeltas(conditions, versions, batch.timing, queries.id, distances)
-        for spec, mine in self._forms.among(changes.query):
-            found = deltas.of_members(spec, MemberChanges(*(column[mine] for column in changes)))
-            if found is not None:
-                self._found.append(found)
+        self._groups.found(changed_groups(self._groups.forms, deltas, changes))
 
     def _member_changes(
         self, context: QueryContext, held: AnswerMembers, lasting: QueryUpdates

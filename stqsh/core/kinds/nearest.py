@@ -1,12 +1,8 @@
-"""kNN queries: the k objects nearest to a place or a focal object (SOLE, SSTD's CKQ, CheetahGIS VI-A)."""
+"""The k objects nearest to a place or a focal object, step by step (SOLE, SSTD's CKQ, CheetahGIS VI-A)."""
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import ClassVar, Protocol
-
 import numpy as np
-import pyarrow as pa
 
 from stqsh.arrays import Array
 from stqsh.core.contract.merging_kind import MergingKind, MergingLogic
@@ -14,8 +10,6 @@ from stqsh.core.contract.query_kind import (
     ExplainInput,
     KindExplanation,
     MemberCircles,
-    QueryKind,
-    QueryLogic,
     StreamBatch,
 )
 from stqsh.core.contract.snapshot_selection import SnapshotSelection
@@ -23,6 +17,7 @@ from stqsh.core.kernels.geometry.distance import distances_between
 from stqsh.core.kernels.geometry.shapes import Point
 from stqsh.core.kernels.index.scan import nearest
 from stqsh.core.kernels.retention.reference_counts import kth_distances
+from stqsh.core.kinds.neighbour_results import NeighbourResult
 from stqsh.core.matching.keyword_queries import (
     add_keywords,
     exchange_keywords,
@@ -34,7 +29,6 @@ from stqsh.core.matching.keyword_queries import (
 from stqsh.core.matching.moving_index import release_cells
 from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.query_context import QueryContext, context_of
-from stqsh.core.matching.row_changes import RowChanges, ShowingQueries
 from stqsh.core.nearest.candidate_changes import (
     CandidateChanges,
     concatenated,
@@ -45,11 +39,13 @@ from stqsh.core.nearest.circle_tracking import CircleTracker
 from stqsh.core.nearest.members import MemberTable
 from stqsh.core.nearest.near_extents import within_kth
 from stqsh.core.output.batch_output import BatchOutput
+from stqsh.core.output.merge import MergedUpdates, MergeInput
 from stqsh.core.output.partials import CandidateOffers
 from stqsh.core.output.sent_answers import SentAnswers
 from stqsh.core.queries.query_table import ACTIVE, PAUSED, QueryTable
 from stqsh.core.queries.registrations import NewQueries
-from stqsh.spec.query import NEAREST, BoundQuery
+from stqsh.spec.chunk import Chunk
+from stqsh.spec.query import BoundQuery
 from stqsh.spec.region import NearestSpec
 
 _GROWTH = 8
@@ -71,40 +67,15 @@ def _neighbours(spec: BoundQuery) -> int:
     return spec.region.k
 
 
-class CandidateLookup(Protocol):
-    """The values that Aggregate needs for candidates, apart from their records."""
-
-    def add(self, positions: Array, new: NewQueries) -> None:
-        """Store what new queries need."""
-
-    def keys(self, changes: CandidateChanges) -> pa.BinaryArray | None:
-        """Return the values, as keys, for offered candidates, null for others; None if no query needs any."""
-
-
-class RowLookup:
-    """The selected values of candidates, for queries that send changes."""
-
-    def __init__(self, changes: RowChanges) -> None:
-        self._changes = changes
-
-    def add(self, positions: Array, new: NewQueries) -> None:
-        """Store what new queries select."""
-        self._changes.add(positions, new)
-
-    def keys(self, changes: CandidateChanges) -> pa.BinaryArray | None:
-        """Return the selected values of candidates as keys."""
-        query = np.where(changes.op > 0, changes.query, -1)
-        return self._changes.keys(query, changes.show, changes.distance)
-
-
 class NearestLogic(MergingLogic):
     """One batch of a stream's kNN queries."""
 
-    def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
+    def __init__(self, kind: NearestKind, batch: StreamBatch, output: BatchOutput) -> None:
         super().__init__(kind, batch, output)
         self._sent = SentAnswers(batch.state, self.prefix)
         self._members = MemberTable(batch.state, self.prefix)
         self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects, batch.focal)
+        self._result = kind.result(self, self._conditions)
         self._frozen: tuple[Array, Array] = np.empty(0, np.int64), np.empty(0, np.int32)
 
     def register(self, positions: Array, new: NewQueries) -> None:
@@ -114,7 +85,7 @@ class NearestLogic(MergingLogic):
         self._members.insert_empty(positions)
         self._conditions.add(positions, new)
         add_keywords(self.batch, self.prefix, new)
-        self.lookup.add(positions, new)
+        self._result.add(positions, new)
 
     def retire(self, positions: Array, steps: Array, why: int) -> None:
         """Withdraw what paused queries have offered; Aggregate itself retracts the answers of the others."""
@@ -124,6 +95,7 @@ class NearestLogic(MergingLogic):
             if len(ids):
                 query = np.searchsorted(self.queries.id, ids)
                 self._offer(sent_before_pause(self._context(), query, objects, step, why))
+        self._result.retire(positions, steps, why)
         self._members.remove(positions)
         super().retire(positions, steps, why)
 
@@ -172,6 +144,7 @@ class NearestLogic(MergingLogic):
         index = keywords_of(self.batch, self.prefix)
         if index is not None:
             record_texts(self.batch, index)
+        self._result.begin(begun, first)
         begin = np.full(len(queries), -1, np.int64)
         begin[begun] = first
         context = self._context()
@@ -181,6 +154,11 @@ class NearestLogic(MergingLogic):
             self._offer(some)
             queries.sent[:] += np.bincount(some.query, minlength=len(queries))
         self._take_back(context, changes)
+        self._result.end_batch()
+
+    def chunks(self) -> list[Chunk]:
+        """Return the candidates and the marks of the batch, and what the result adds."""
+        return [*super().chunks(), *self._result.chunks()]
 
     def _take_back(self, context: QueryContext, changes: list[CandidateChanges]) -> None:
         """Withdraw what resumed queries had offered and do not offer again."""
@@ -206,15 +184,9 @@ class NearestLogic(MergingLogic):
                 changes.why,
                 changes.show,
                 changes.distance,
-                self.lookup.keys(changes),
+                self._result.keys(changes),
             )
         )
-
-    @cached_property
-    def lookup(self) -> CandidateLookup:
-        """The values that Aggregate needs for candidates, apart from their records."""
-        assert isinstance(self.queries, ShowingQueries), "other kinds look up something else"
-        return RowLookup(RowChanges(self.batch.state, self.prefix, self.queries, self._conditions))
 
 
 def exchange_neighbours(
@@ -245,14 +217,24 @@ def _nearest_extents(selection: SnapshotSelection, wanted: int) -> Array:
 
 
 class NearestKind(MergingKind):
-    """The first k present objects that satisfy a condition, by (distance, key).
+    """The first k present objects that satisfy a condition, by (distance, key), followed step by step.
 
     Each slot offers the k nearest of its own objects.
+
+    Args:
+        name: The name of queries for these members and this result.
+        result: What the queries show of them.
     """
 
-    name = NEAREST.name
-    logic: ClassVar[type[QueryLogic]] = NearestLogic
-    table: ClassVar[type[QueryTable]] = ShowingQueries
+    logic = NearestLogic
+
+    def __init__(self, name: str, result: type[NeighbourResult]) -> None:
+        self.name, self.result = name, result
+        self.table, self.holds_back = result.table, result.holds_back
+
+    def merge(self, batch: MergeInput) -> MergedUpdates:
+        """Merge the slots' candidates as the result requires."""
+        return self.result.merge(batch, keep=True)
 
     def select_members(self, selection: SnapshotSelection) -> Array:
         """Return the k nearest that satisfy the condition, and all others at the distance of the k-th.
@@ -298,11 +280,12 @@ class NearestKind(MergingKind):
         """Return what EXPLAIN shows of a kNN query."""
         spec, present = given.spec, given.measure.objects
         conditional = spec.condition is not None
+        members = (*given.operators[:-1], "filter", "k nearest") if conditional else ("k nearest",)
         return KindExplanation(
             index="keyword index" if keyword_mode(spec, given.stream) else "moving cells",
             access=f"scan of {present} objects within a box that shrinks to the k-th distance so far",
             chance=min(1.0, (_neighbours(spec) + 1) / present) if present else 0.0,
-            operators=(*given.operators[:-1], "filter", "k nearest") if conditional else ("k nearest",),
+            operators=(*members, *self.result.operators(spec)),
             reason="the k nearest that satisfy it: ever more of the nearest are looked at until k do"
             if conditional
             else None,

@@ -20,10 +20,9 @@ from stqsh.core.kernels.index.static_rects import QueryLifetimes
 from stqsh.core.matching.condition_templates import split
 from stqsh.core.matching.crossings import crossing_members
 from stqsh.core.matching.dwell import DwellingRows, DwellTable
-from stqsh.core.matching.earlier_answers import EarlierAnswers
+from stqsh.core.matching.earlier_answers import EarlierAnswers, PausedRows
 from stqsh.core.matching.keyword_queries import keyword_mode, requires_values
 from stqsh.core.matching.match import region_updates
-from stqsh.core.matching.paused_rows import PausedRows
 from stqsh.core.matching.query_context import NO_MEMBERS, AnswerMembers, QueryContext
 from stqsh.core.matching.query_regions import QueryRegions
 from stqsh.core.matching.row_changes import RangeQueries, RowChanges

@@ -1,4 +1,4 @@
-"""Queries for rows that are evaluated at refreshes: the members of a region, or the k nearest.
+"""Members of regions at refreshes, for rows; `stqsh.core.kinds.refreshed_nearest` has the k nearest.
 
 At a refresh a slot finds the members as of its instant, among the records stored before its step, and offers
 the differences from what it has sent. Nothing is tracked between refreshes. Aggregate merges the offers like
@@ -27,28 +27,19 @@ from stqsh.core.contract.query_kind import ExplainInput, KindExplanation, QueryK
 from stqsh.core.groups.group_deltas import MemberChanges
 from stqsh.core.groups.refresh_schedule import DueQueries, QueryTimings, RefreshSchedule
 from stqsh.core.groups.refreshed_members import EventsAsOf, ObjectsAsOf, context_as_of, member_changes
-from stqsh.core.kernels.events.updates import LEFT
-from stqsh.core.kernels.knn.candidate_merge import OVERTAKEN
-from stqsh.core.kinds.nearest import NearestKind, exchange_neighbours
-from stqsh.core.kinds.nearest_top_n import NearestTopNKind, PlaceLookup
 from stqsh.core.kinds.ranges import RangeKind
-from stqsh.core.matching.keyword_queries import add_keywords, follow_keywords
-from stqsh.core.matching.query_conditions import QueryConditions
-from stqsh.core.matching.query_context import QueryContext, context_of
+from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.matching.query_regions import QueryRegions
 from stqsh.core.matching.row_changes import RowChanges
-from stqsh.core.nearest.candidate_changes import CandidateChanges, no_longer_candidates, sent_before_pause
-from stqsh.core.nearest.refreshed_neighbours import RefreshedNeighbours
 from stqsh.core.output.batch_output import BatchOutput
 from stqsh.core.output.merge import MergedUpdates, MergeInput
-from stqsh.core.output.partials import SUSPEND, CandidateOffers
+from stqsh.core.output.partials import SUSPEND
 from stqsh.core.queries.query_table import ACTIVE
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.top_n.member_ranks import MemberRanks, TopNMembers
 from stqsh.core.top_n.merge import merge_first
 from stqsh.core.top_n.offers import TopNOffers
-from stqsh.core.top_n.orders import QueryOrders, TopNQueries, order_operators
-from stqsh.core.top_n.places import with_distances
+from stqsh.core.top_n.orders import QueryOrders, TopNQueries, order_operators, with_distances
 from stqsh.core.top_n.sent_members import Sent, SentMembers, is_among, together
 from stqsh.core.top_n.stepped_members import (
     SteppedChanges,
@@ -57,14 +48,14 @@ from stqsh.core.top_n.stepped_members import (
     changes_between,
     member_codes,
 )
-from stqsh.spec.query import REFRESHED_NEAREST_ROWS, REFRESHED_ROWS
+from stqsh.spec.query import REFRESHED_ROWS
 
 _BY_REFRESH = "the members are listed at each refresh, and what differs from the one before is sent"
 _BY_EVENT = "events come into the answer and leave it at the refreshes that follow from their times"
 
 
-class _RefreshedLogic(MergingLogic):
-    """The common part of refreshed queries over regions and over the k nearest."""
+class RefreshedLogic(MergingLogic):
+    """The common part of queries at refreshes, over regions and over the k nearest."""
 
     queries: TopNQueries
 
@@ -117,11 +108,16 @@ class _RefreshedLogic(MergingLogic):
                     is_due = mine[before.query]
                     held, before = before.where(is_due), before.where(~is_due)
                 is_due = mine[held.query]
-                kept.append(held.where(~is_due))
+                kept.append(self._kept(held.where(~is_due), due))
                 held = self._offer_changes(held.where(is_due), due, schedule.windows_us)
                 if number == len(dues) - 1:
-                    kept.append(held)
+                    kept.append(self._kept(held, due))
         self._sent.add(together([before, *kept]), self.batch.objects.versions_at(self.batch.timing.last))
+
+    def _kept(self, held: Sent, last: DueQueries) -> Sent:
+        """Return what to store of the members at the last refresh of their queries; by default, all."""
+        del last
+        return held
 
     def _at_once(
         self, dues: list[DueQueries], before: Sent, windows_us: Array
@@ -139,7 +135,7 @@ class _RefreshedLogic(MergingLogic):
         raise NotImplementedError
 
 
-class RefreshedRowsLogic(_RefreshedLogic):
+class RefreshedRowsLogic(RefreshedLogic):
     """One batch of a stream's refreshed queries over regions."""
 
     def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
@@ -324,98 +320,6 @@ class RefreshedRowsKind(MergingKind):
         is_still = given.stream.is_event and given.spec.region.focal_key is None
         refreshes = _BY_EVENT if is_still else _BY_REFRESH
         return replace(found, operators=(*found.operators, *operators), refreshes=refreshes)
-
-
-class RefreshedNearestRowsLogic(_RefreshedLogic):
-    """One batch of a stream's refreshed queries over the k nearest."""
-
-    def __init__(self, kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
-        super().__init__(kind, batch, output)
-        self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects, batch.focal)
-        self._lookup = PlaceLookup(batch, self.queries, self._conditions, self.partials)
-
-    def register(self, positions: Array, new: NewQueries) -> None:
-        """Store the conditions and the order of new queries, and announce them to Aggregate."""
-        super().register(positions, new)
-        self._conditions.add(positions, new)
-        add_keywords(self.batch, self.prefix, new)
-        self._lookup.add(positions, new)
-
-    def alter(self, positions: Array, new: NewQueries) -> None:
-        """Replace the places, k and conditions of queries; they count from the next refresh on."""
-        exchange_neighbours(self, self._conditions, positions, new)
-
-    def on_events(self, begun: Array) -> None:
-        """Offer the neighbours of queries at their refreshes; queries that begin wait for their next one."""
-        del begun
-        follow_keywords(self.batch, self.queries)
-        if len(self.queries):
-            self._refresh(RefreshSchedule(self.batch, self.queries, self._conditions, self._timings()))
-
-    def _timings(self) -> QueryTimings:
-        return self._lookup.timings()
-
-    def _withdraw(self, sent: Sent, step: int, why: int) -> None:
-        context = context_of(self.batch, self.queries, self._conditions, self.prefix)
-        self._offer(sent_before_pause(context, sent.query, sent.obj, step, why))
-
-    def _offer_changes(self, before: Sent, due: DueQueries, windows_us: Array) -> Sent:
-        """Offer all neighbours whose record, distance or place may differ, and withdraw those that left."""
-        step, size = due.refresh.step, len(self.batch.objects.table)
-        found = RefreshedNeighbours(self.batch, self.queries, self.prefix, due).of(due.positions, windows_us)
-        for counter in (self.queries.tested, self.queries.matched):
-            np.add.at(counter, found.query, 1)
-        was, now = before.query * size + before.obj, found.query * size + found.obj
-        count, none = len(now), np.zeros(len(now), np.int8)
-        come = CandidateChanges(
-            np.full(count, step),
-            found.query,
-            np.ones(count, np.int8),
-            none,
-            found.version.astype(np.int64),
-            found.distance,
-            found.obj,
-        )
-        gone = before.where(~np.isin(was, now))
-        objects = ObjectsAsOf(self.batch.objects, due)
-        context = context_as_of(self.batch, objects, self.queries, self.prefix, due)
-        lost = no_longer_candidates(context, gone.query, gone.obj, step)
-        late = objects.are_too_old(lost.show, windows_us[lost.query])
-        inside = (lost.show >= objects.versions) | objects.within(
-            np.where(lost.show < objects.versions, lost.show, 0), windows_us[lost.query]
-        )
-        why = np.where(inside | (lost.why != OVERTAKEN), lost.why, LEFT)
-        self._offer(lost._replace(why=np.where(late, objects.timing.silent, why).astype(np.int8)))
-        self._offer(come, due.refresh.instant)
-        return Sent(found.query, found.obj, found.version)
-
-    def _offer(self, changes: CandidateChanges, now_us: int = 0) -> None:
-        step, query, op, why, show, distance, _ = changes
-        self.queries.sent[:] += np.bincount(query, minlength=len(self.queries))
-        keys = self._lookup.keys(changes, now_us)
-        self.partials.offer(CandidateOffers(step, self.queries.id[query], op, why, show, distance, keys))
-
-
-class RefreshedNearestRowsKind(MergingKind):
-    """The k nearest, or the first n of them by another order, at refreshes.
-
-    Queries whose order depends on NOW are of this kind too; they are refreshed in each step.
-    """
-
-    name = REFRESHED_NEAREST_ROWS.name
-    logic = RefreshedNearestRowsLogic
-    table = TopNQueries
-
-    def merge(self, batch: MergeInput) -> MergedUpdates:
-        """Merge the slots' candidates into the k nearest, and these into the first n."""
-        return NearestTopNKind().merge(batch)
-
-    def explain(self, given: ExplainInput) -> KindExplanation:
-        """Return what EXPLAIN shows: a refresh finds members as a snapshot does."""
-        found = NearestKind().explain(given)
-        operators = order_operators(given.spec)
-        index = "none: each refresh searches the objects near"
-        return replace(found, operators=(*found.operators, *operators), index=index, chance=0.0)
 
 
 def _as_first(before: Sent, after: SteppedTopN, objects: int) -> SteppedTopN:

@@ -17,7 +17,7 @@ from stqsh.arrays import Array
 from stqsh.core.base.clock import NEVER
 from stqsh.core.kernels.events.dwell_changes import DwellChanges, find_lasting
 from stqsh.core.kernels.events.updates import LEFT
-from stqsh.core.matching.paused_rows import PausedRows
+from stqsh.core.matching.earlier_answers import PausedRows
 from stqsh.core.matching.query_context import AnswerMembers, QueryContext
 from stqsh.core.matching.row_changes import RowChanges, StayingMembers
 from stqsh.core.output.batch_output import QueryUpdates

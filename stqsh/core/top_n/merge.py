@@ -22,7 +22,7 @@ from stqsh.core.output.partials import DROP, END, PARTIAL, REGISTER, QueryMarks,
 from stqsh.core.output.renewed_rows import RenewedRows
 from stqsh.core.state.string_dictionary import pool_of
 from stqsh.core.state.table import ArraySpec, StateTable
-from stqsh.core.top_n.places import distances_in
+from stqsh.core.top_n.orders import distances_in
 
 pc: Any = pyarrow.compute  # its stubs lack bytes
 

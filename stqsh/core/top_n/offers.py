@@ -16,7 +16,7 @@ from stqsh.core.matching.region_scaling import with_shed_reasons
 from stqsh.core.matching.row_changes import RowChanges
 from stqsh.core.output.batch_output import QueryUpdates
 from stqsh.core.output.partials import CandidateOffers, Partials
-from stqsh.core.top_n.places import with_distances
+from stqsh.core.top_n.orders import with_distances
 from stqsh.core.top_n.stepped_members import SteppedChanges, member_codes
 
 AgeTest = Callable[[Array, Array, Array], Array]

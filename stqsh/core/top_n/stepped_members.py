@@ -16,11 +16,10 @@ import pyarrow.compute as pc
 
 from stqsh.arrays import Array
 from stqsh.core.contract.query_kind import StreamBatch
-from stqsh.core.groups.change_instants import change_instants, stored_points
-from stqsh.core.groups.refresh_times import refreshes_since
+from stqsh.core.groups.refresh_schedule import change_instants, refreshes_since, stored_points
 from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.top_n.member_ranks import TopNMembers
-from stqsh.core.top_n.places import with_distances
+from stqsh.core.top_n.orders import with_distances
 from stqsh.spec.expression import Expr
 
 PlacesAt = Callable[[int, Array, int, Array], pa.BinaryArray]

@@ -78,7 +78,8 @@ class Dealer:
 
     def apply(self, state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
         """Deal the records of a batch, or load the slot's last records as seeds."""
-        seeds, found = batches(ChunkKind.DEAL_SEEDS, chunks), batches(ChunkKind.DEAL_RECORDS, chunks)
+        found = batches(ChunkKind.DEAL_RECORDS, chunks)
+        seeds = [some for some in batches(ChunkKind.DEAL_SEEDS, chunks) if some.num_rows]
         orders = [chunk for chunk in chunks if chunk.kind == ChunkKind.DEAL_ORDER]
         order = unpack_struct(orders[0].payload, DealOrder) if orders else None
         if not self.spec.is_event:
@@ -168,12 +169,12 @@ class Dealers:
 
     def accepts(self, chunk: Chunk) -> bool:
         """Return whether a chunk is for a dealer."""
-        return chunk.kind in _KINDS
+        return chunk.kind in (*_KINDS, ChunkKind.DEAL_END)
 
     def apply(self, state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
         """Run each stream's dealer on the records of a batch; forget dealers of dropped streams."""
         streams: dict[int, list[Chunk]] = {}
-        for chunk in chunks:
+        for chunk in (chunk for chunk in chunks if chunk.kind != ChunkKind.DEAL_END):
             streams.setdefault(chunk.stream, []).append(chunk)
         sent: list[Chunk] = []
         for _, some in sorted(streams.items()):

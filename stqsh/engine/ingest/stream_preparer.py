@@ -15,6 +15,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -43,6 +44,9 @@ from stqsh.storage.rows import Progress, StreamRow, StreamStatus, TableRow
 from stqsh.storage.slot_files import dealer_name
 from stqsh.storage.stream_routes import INITIAL, all_routes, forget_routes, routes_kept
 from stqsh.units import counted
+
+_DEALERS = "dealers"
+"""The name of `stqsh.engine.ingest.dealer.Dealers`, whose module imports numba."""
 
 
 class _RepeatedProgress:
@@ -83,8 +87,10 @@ class ReportedRows:
 
     def first(self) -> dict[int, int] | None:
         """Return what any log refers to, see `first_rows`; None if it is not known."""
-        rows = self._rows
-        operators = ("evaluate", "dealers") if self._deals() else ("evaluate",)
+        deals = self._deals()
+        # Dealers write a snapshot when their last stream is dropped, and take part in no later batch.
+        rows = {key: found for key, found in self._rows.items() if deals or key[0] != _DEALERS}
+        operators = ("evaluate", _DEALERS) if deals else ("evaluate",)
         if any(sum(at == operator for at, _ in rows) < self._slots for operator in operators):
             return None
         return merge_least(*rows.values())
@@ -104,6 +110,37 @@ def has_dealers(control: ControlDb) -> bool:
 FirstRows = Callable[[], dict[int, int] | None]
 
 
+@dataclass(frozen=True, slots=True)
+class SessionFiles:
+    """The files of a session, and what still refers to them.
+
+    Attributes:
+        home: the session's home.
+        control: its control log.
+        tuning: the tunables of the engine.
+        blobs: where workers find the session's files.
+        logged: returns what the slots' logs refer to.
+    """
+
+    home: SessionHome
+    control: ControlDb
+    tuning: EngineTuning
+    blobs: Blobs
+    logged: FirstRows
+
+    @staticmethod
+    def of(
+        home: SessionHome,
+        control: ControlDb,
+        tuning: EngineTuning = TUNING,
+        blobs: Blobs | None = None,
+        logged: FirstRows | None = None,
+    ) -> SessionFiles:
+        """Return the files of a session, by default of one whose files and slots' heads are in its home."""
+        in_heads = partial(_rows_in_heads, home.state)
+        return SessionFiles(home, control, tuning, blobs or home_blobs(home.path), logged or in_heads)
+
+
 def _rows_in_heads(state: Path) -> dict[int, int] | None:
     """Return the rows that the heads of the slots in a folder list; None if a head is damaged."""
     try:
@@ -120,37 +157,21 @@ class DroppedStores:
     after the drop was applied, and no slot's log refers to it: slots write a snapshot in the batch that
     applies the drop. A live stream has its spool instead. If a stream has a dealer, the dealer's slots have
     files of their own. Slots hold the rows of a table in full.
-
-    Args:
-        home: the session's home.
-        control: its control log.
-        tuning: the tunables of the engine.
-        blobs: where workers find the session's files, None if in the home.
-        logged: the rows that the slots' logs need; by default those that the heads in the home list.
     """
 
-    def __init__(
-        self,
-        home: SessionHome,
-        control: ControlDb,
-        tuning: EngineTuning = TUNING,
-        blobs: Blobs | None = None,
-        logged: FirstRows | None = None,
-    ) -> None:
-        self._home, self._control, self._tuning = home, control, tuning
-        self._logged = logged or partial(_rows_in_heads, home.state)
-        self._blobs = None if blobs is None or blobs.at_home else blobs
+    def __init__(self, files: SessionFiles) -> None:
+        self._home, self._files = files.home, files
         self._left: list[StreamRow | TableRow] = []
-        self._progress = _RepeatedProgress(control)
+        self._progress = _RepeatedProgress(files.control)
         self._looked = 0.0
 
     def find(self) -> None:
         """Find the files of dropped streams and tables."""
-        dropped: list[StreamRow | TableRow] = [*dropped_streams(self._control)]
-        dropped += dropped_tables(self._control)
-        self._left = [one for one in dropped if any(self._files(one))]
+        dropped: list[StreamRow | TableRow] = [*dropped_streams(self._files.control)]
+        dropped += dropped_tables(self._files.control)
+        self._left = [one for one in dropped if any(self._paths(one))]
 
-    def _files(self, dropped: StreamRow | TableRow) -> Iterator[Path]:
+    def _paths(self, dropped: StreamRow | TableRow) -> Iterator[Path]:
         """Yield the files and folders of a stream or table."""
         is_table = isinstance(dropped, TableRow)
         folder = self._home.table(dropped.id) if is_table else self._home.stream(dropped.id)
@@ -162,23 +183,23 @@ class DroppedStores:
 
     def remove(self) -> None:
         """Periodically remove the files that nothing reads any more."""
-        if not self._left or time.monotonic() - self._looked < self._tuning.dropped_look_s:
+        if not self._left or time.monotonic() - self._looked < self._files.tuning.dropped_look_s:
             return
         self._looked = time.monotonic()
         self._progress.look()
-        named = self._logged()
+        named, blobs = self._files.logged(), self._files.blobs
         if named is None:
             return
         for dropped in [one for one in self._left if self._is_over(one) and one.id not in named]:
-            if self._blobs is not None:
+            if not blobs.at_home:
                 kind = "tables" if isinstance(dropped, TableRow) else "streams"
-                self._blobs.delete(self._blobs.names(f"{kind}/{dropped.id}/"))
-            for path in [*self._files(dropped)]:
+                blobs.delete(blobs.names(f"{kind}/{dropped.id}/"))
+            for path in [*self._paths(dropped)]:
                 if path.is_dir():
                     shutil.rmtree(path, ignore_errors=True)
                 else:
                     path.unlink(missing_ok=True)
-            if any(self._files(dropped)):  # its thread has just written another file
+            if any(self._paths(dropped)):  # its thread has just written another file
                 continue
             self._left.remove(dropped)
             log.info("the records of %s, which was dropped, are removed", dropped.name)
@@ -194,26 +215,10 @@ class RetiredRoutes:
     A routing is retired once no kept record was dealt by it, or its stream is dropped. It is forgotten when,
     in addition, no batch that needs it may be repeated, and no slot's log names it. The records of a moving
     stream with a complete store refer to all its routings, so these stay as long as the stream.
-
-    Args:
-        home: the session's home.
-        control: its control log.
-        tuning: the tunables of the engine.
-        blobs: where workers find the session's files, None if in the home.
-        logged: what the slots' logs refer to; by default what the heads in the home list.
     """
 
-    def __init__(
-        self,
-        home: SessionHome,
-        control: ControlDb,
-        tuning: EngineTuning = TUNING,
-        blobs: Blobs | None = None,
-        logged: FirstRows | None = None,
-    ) -> None:
-        self._control, self._tuning = control, tuning
-        self._logged = logged or partial(_rows_in_heads, home.state)
-        self._blobs = blobs or home_blobs(home.path)
+    def __init__(self, files: SessionFiles) -> None:
+        self._files, self._control = files, (control := files.control)
         self._progress = _RepeatedProgress(control)
         self._looked = 0.0
         if get_meta(control, _LISTED) is None:  # logs of an older version do not list their routings
@@ -223,15 +228,15 @@ class RetiredRoutes:
 
     def forget(self) -> None:
         """Periodically forget the routings that nothing needs any more."""
-        if time.monotonic() - self._looked < self._tuning.dropped_look_s:
+        if time.monotonic() - self._looked < self._files.tuning.dropped_look_s:
             return
         self._looked = time.monotonic()
         self._progress.look()
         if not (retired := self._retired()):
             return
-        named = self._logged()
+        named = self._files.logged()
         if named is not None and (gone := [route for route in retired if route not in named]):
-            forget_routes(self._control, self._blobs, gone, self._progress.before.seq)
+            forget_routes(self._control, self._files.blobs, gone, self._progress.before.seq)
             log.info("%s forgotten", counted(len(gone), "retired routing"))
 
     def _retired(self) -> list[int]:
@@ -262,17 +267,10 @@ _DONE = ("ready", "endless", "failed", "live", "stalled")
 class EndlessStreams:
     """The endless streams, and how far each has been generated."""
 
-    def __init__(
-        self,
-        home: SessionHome,
-        control: ControlDb,
-        tuning: EngineTuning = TUNING,
-        logged: FirstRows | None = None,
-    ) -> None:
-        self._home, self._control, self._tuning = home, control, tuning
-        self._logged = logged or partial(_rows_in_heads, home.state)
+    def __init__(self, files: SessionFiles) -> None:
+        self._home, self._files = files.home, files
         self._streams: dict[int, tuple[StreamRow, Manifest]] = {}
-        self._progress = _RepeatedProgress(control)
+        self._progress = _RepeatedProgress(files.control)
 
     def __contains__(self, stream_id: int) -> bool:
         """Return whether a stream is endless."""
@@ -295,7 +293,7 @@ class EndlessStreams:
             log.exception("stream %s cannot be extended", stream.name)
             self._streams.pop(stream.id, None)
             reason = f"{error}" or type(error).__name__
-            set_stream_status(self._control, StreamStatus(stream.id, "stalled", message=reason))
+            set_stream_status(self._files.control, StreamStatus(stream.id, "stalled", message=reason))
         else:
             self.add(stream, manifest)
 
@@ -313,7 +311,7 @@ class EndlessStreams:
         wanted = [
             (stream, until)
             for stream, manifest in self._streams.values()
-            if (until := wanted_tick(progress, stream.id, manifest, self._tuning)) is not None
+            if (until := wanted_tick(progress, stream.id, manifest, self._files.tuning)) is not None
         ]
         for stream, until in wanted:
             self.extend(stream, until)
@@ -324,34 +322,19 @@ class EndlessStreams:
 
         Keep all rows while it is not known which rows the slots' logs need.
         """
-        taken, logged = taken_rows(self._progress.before, stream_id), self._logged()
+        taken, logged = taken_rows(self._progress.before, stream_id), self._files.logged()
         return 0 if logged is None else min(taken, logged.get(stream_id, taken))
 
 
 class StreamPreparer:
-    """Prepares the tables and streams of a session, in a thread.
+    """Prepares the tables and streams of a session, in a thread."""
 
-    Args:
-        home: the session's home.
-        control: its control log.
-        tuning: the tunables of the engine.
-        blobs: where workers find the session's files, None if in the home.
-        logged: the rows that the slots' logs need; by default those that the heads in the home list.
-    """
-
-    def __init__(
-        self,
-        home: SessionHome,
-        control: ControlDb,
-        tuning: EngineTuning = TUNING,
-        blobs: Blobs | None = None,
-        logged: FirstRows | None = None,
-    ) -> None:
-        self._home, self._control, self._tuning = home, control, tuning
-        self._endless = EndlessStreams(home, control, tuning, logged)
+    def __init__(self, files: SessionFiles) -> None:
+        home, control = files.home, files.control
+        self._home, self._control, self._tuning = home, control, files.tuning
+        self._endless = EndlessStreams(files)
         self._live = Intakes(home)
-        self._dropped = DroppedStores(home, control, tuning, blobs, logged)
-        self._routes = RetiredRoutes(home, control, tuning, blobs, logged)
+        self._dropped, self._routes = DroppedStores(files), RetiredRoutes(files)
         self._processes = PreparationProcesses(home, control)
         self._stopped = threading.Event()
         self._seen = -1

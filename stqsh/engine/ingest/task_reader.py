@@ -136,6 +136,8 @@ def _dealer_chunks(task: SourceTask, head: BatchHead) -> Iterator[Chunk]:
         yield from _to_all(task, stream_id, ChunkKind.DEAL_ORDER, Phase.COMMANDS, pack_json(order))
         if stream_id in head.seeded:
             yield from read_seeds(task.blobs, stream_id, head.seeded[stream_id])
+    for stream_id in head.undealt:
+        yield from _to_all(task, stream_id, ChunkKind.DEAL_END, Phase.COMMANDS, pack_json({}))
 
 
 def _stream(task: SourceTask, stream: int) -> Blobs:

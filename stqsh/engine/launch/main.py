@@ -162,7 +162,12 @@ class Engine:
 
     def _serve(self, spark: SparkSession, settings: EngineSettings, control: ControlDb) -> None:
         from stqsh.engine.delivery.deliver import Delivery
-        from stqsh.engine.ingest.stream_preparer import ReportedRows, StreamPreparer, has_dealers
+        from stqsh.engine.ingest.stream_preparer import (
+            ReportedRows,
+            SessionFiles,
+            StreamPreparer,
+            has_dealers,
+        )
         from stqsh.engine.operators.located_snapshots import LocatedSnapshots, on_executors
         from stqsh.engine.operators.pipeline import payload_spool, start_query
         from stqsh.engine.state.attendance import forget_unplanned
@@ -181,7 +186,8 @@ class Engine:
         self._wake(spark, settings)
         reported = ReportedRows(settings.slots, partial(has_dealers, control))
         logged = None if settings.local else reported.first
-        preparer = StreamPreparer(self._home, control, blobs=settings.blobs, logged=logged)
+        files = SessionFiles.of(self._home, control, blobs=settings.blobs, logged=logged)
+        preparer = StreamPreparer(files)
         preparer.start()
         self._heart.tell("starting", "starting the query")
         spool = payload_spool(settings)

@@ -30,6 +30,7 @@ from stqsh.engine.ingest.dealer_seeds import put_seeds, read_seeds
 from stqsh.engine.ingest.record_replay import replay_records
 from stqsh.engine.launch.audit import AuditError, describe_staged
 from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE
+from stqsh.engine.planning.shared_files import SharedFiles
 from stqsh.engine.spark.spark_internals import (
     Heads,
     begin_checkpoint,
@@ -51,7 +52,7 @@ from stqsh.storage.blobs import (
     later_checkpoint,
     place_later_checkpoint,
 )
-from stqsh.storage.catalogue import stream_by_id
+from stqsh.storage.catalogue import live_streams, live_tables, stream_by_id
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
@@ -256,6 +257,9 @@ def place_slots(home: SessionHome, control: ControlDb, settings: EngineSettings,
         return (state for slot in slots if (state := state_of(fold, slot)) is not None)
 
     blobs = settings.blobs
+    if not blobs.at_home:
+        replayed = [stream.id for stream in live_streams(control) if not stream.spec.is_live]
+        SharedFiles(home, blobs).publish_read([table.id for table in live_tables(control)], replayed)
     if settings.local:
         for fold in (*_FOLDS, *dealers):
             written = []

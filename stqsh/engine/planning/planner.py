@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -139,7 +140,12 @@ class Planner:
             self._view.control.force()
             if self._mirror is not None:
                 self._mirror.publish()
-        return replace(end, by_slot=self._is_by_slot(start, end), slices=self._tuning.slices)
+        end = replace(end, by_slot=self._is_by_slot(start, end), slices=self._tuning.slices)
+        if end.live != start.live and not self.blobs.at_home:
+            planner_state = self._view.log.ledger_at(end.seq)
+            live = self.live.slices(start, end, planner_state, self._tuning)
+            self._shared.publish_spools(planner_state.streams, chain.from_iterable(live))
+        return end
 
     def plan(self, first: Offset, last: Offset) -> list[SourceTask]:
         """Cut the batch between two offsets into tasks that workers read independently."""
@@ -172,7 +178,8 @@ class Planner:
         left = routes_left(self._view.control, planner_state, routes, first, last)
         if not self.folds:
             begin = [stream for stream in last.dealing if stream not in first.dealing]
-            head = replace(head, seeded={stream: last.dealers[stream] for stream in begin})
+            undealt = tuple(stream for stream in first.dealing if stream not in last.dealing)
+            head = replace(head, seeded={stream: last.dealers[stream] for stream in begin}, undealt=undealt)
         head = replace(head, left=left, unread=self._view.unread(defined))
         crossed = {each.stream_id: each.store for each in self._view.inputs(last)} if last.dealt else {}
         span = BatchSpan(first, last, {stream: crossed[stream] for stream in last.dealt})

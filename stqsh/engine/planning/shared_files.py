@@ -1,7 +1,8 @@
 """The files of a session that workers open: the planner publishes them before a task refers to them.
 
 If the session's storage is its home, workers open the home's own files. Otherwise the planner publishes the
-files that they need: a store's segments once written, tables, and a batch's part of a spool.
+files that they need: a store's segments once written, tables, and a batch's part of a spool. A lost home is
+rebuilt from these files, so a restored session also publishes what its earlier batches have read.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import pyarrow as pa
 
 from stqsh.checksums import DamagedFileError, Seal
 from stqsh.engine.planning.tasks import LiveSlice, SourceTask
-from stqsh.sources.live.line_spool import SPOOL
+from stqsh.sources.live.line_spool import SPOOL, WHOLE
+from stqsh.sources.live.protocol import MessageRange
 from stqsh.sources.live.registry import is_from_kafka, spool_parts
 from stqsh.sources.replay_store.manifest import Manifest, manifest_seal, publish_manifest, read_manifest
-from stqsh.sources.replay_store.segments import DAMAGED, ticks_path
+from stqsh.sources.replay_store.segments import DAMAGED, SEGMENT, STATE, state_path, ticks_path
 from stqsh.sources.table_files import CONTENT, SEAL
 from stqsh.spec.offset import LivePosition
 from stqsh.spec.stream import StreamSpec
@@ -26,6 +28,9 @@ from stqsh.storage.blobs import Blobs
 from stqsh.storage.home import SessionHome
 
 log = logging.getLogger("stqsh.engine")
+
+_REPLACED = (SEGMENT, STATE)
+"""The beginnings of the names of a store's files that a later manifest may no longer have."""
 
 
 class SharedFiles:
@@ -81,16 +86,38 @@ class SharedFiles:
                 self._publish_store(stream, stops.get(stream, 0))
         return self._with_spools(tasks)
 
+    def publish_read(self, tables: Iterable[int], stores: Iterable[int]) -> None:
+        """Publish tables and stores that earlier batches have read elsewhere.
+
+        Args:
+            tables: the ids of tables, of which no later batch would publish those that are prepared.
+            stores: the ids of streams that have stores.
+
+        Raises:
+            DamagedFileError: a file of the home is missing or damaged.
+            StorageError: the storage fails for longer than retries last.
+        """
+        for table in tables:
+            if (self._home.table(table) / CONTENT).exists():
+                self._publish_table(table)
+        for stream in stores:
+            self._publish_store(stream, 0)
+
     def trim(self, live: Mapping[int, LivePosition]) -> None:
-        """Delete the published spool parts of committed batches, by the streams' positions."""
+        """Delete the published spool parts of committed batches, by the streams' positions.
+
+        The last part of each stays: from it, another host knows where the spool of a lost home ended.
+        """
         if self._blobs.at_home:
             return
         for stream, position in live.items():
             spool = self._stream(stream).below(SPOOL)
             taken = max(position.next.values(), default=0)
-            gone = {name for name in self._known(spool) if int(name.partition("/")[0].split("-")[1]) <= taken}
-            spool.delete(gone)
-            self._known(spool).difference_update(gone)
+            parts = {name.partition("/")[0] for name in self._known(spool)}
+            gone = {part for part in parts if int(part.split("-")[1]) <= taken} - {max(parts, default="")}
+            names = {name for name in self._known(spool) if name.partition("/")[0] in gone}
+            spool.delete(names)
+            self._known(spool).difference_update(names)
 
     def _stream(self, stream: int) -> Blobs:
         return self._blobs.below(f"streams/{stream}")
@@ -136,41 +163,65 @@ class SharedFiles:
             log.warning("the published files of %s are damaged; they are published again", files.within)
             files.delete(names)
             names.clear()
+        while not self._publish_whole(files, directory, manifest):  # the stream is generated meanwhile
+            manifest = read_manifest(directory) or manifest
         listed = {name for name, _, _ in _files_of(directory, manifest)}
-        for name, path, seal in _files_of(directory, manifest):
-            self._put(files, name, path, seal)
-        publish_manifest(files, directory)
-        gone = {name for name in names if name.startswith("seg-") and name not in listed}
+        gone = {name for name in names if name.startswith(_REPLACED) and name not in listed}
         files.delete(gone)
         names -= gone
         self._stores[stream] = manifest
 
+    def _publish_whole(self, files: Blobs, directory: Path, manifest: Manifest) -> bool:
+        """Publish a store's manifest after its files; return False if it has been replaced by a newer one."""
+        try:
+            for name, path, seal in _files_of(directory, manifest):
+                self._put(files, name, path, seal)
+        except DamagedFileError:
+            if read_manifest(directory) == manifest:
+                raise
+            return False
+        return publish_manifest(files, directory, manifest)
+
+    def publish_spools(self, streams: Mapping[int, StreamSpec], live: Iterable[LiveSlice]) -> dict[int, str]:
+        """Publish the parts of spools that a batch reads; return their folders by stream, "" for Kafka.
+
+        It is called before an offset refers to them, so that they are there if the home is lost after that.
+        """
+        if self._blobs.at_home:
+            return {}
+        ranges: dict[int, list[MessageRange]] = {}
+        for piece in live:
+            if not piece.ahead:
+                ranges.setdefault(piece.stream_id, []).extend(piece.ranges)
+        return {stream: self._publish_spool(streams[stream], found) for stream, found in ranges.items()}
+
     def _with_spools(self, tasks: list[SourceTask]) -> list[SourceTask]:
-        """Publish the batch's parts of spools, and return tasks that refer to them."""
-        live = [piece for task in tasks for piece in task.live if not piece.ahead]
-        folders = {
-            stream: self._publish_spool(tasks[0].streams[stream], [p for p in live if p.stream_id == stream])
-            for stream in {piece.stream_id for piece in live}
-        }
+        """Return tasks that refer to published parts of spools."""
+        folders = self.publish_spools(tasks[0].streams, (piece for task in tasks for piece in task.live))
         return [
             replace(task, live=tuple(replace(p, spool=folders.get(p.stream_id, "")) for p in task.live))
             for task in tasks
         ]
 
-    def _publish_spool(self, spec: StreamSpec, pieces: list[LiveSlice]) -> str:
+    def _publish_spool(self, spec: StreamSpec, ranges: list[MessageRange]) -> str:
         if is_from_kafka(spec):
             return ""
-        ranges = [found for piece in pieces for found in piece.ranges]
         start, stop = min(found.start for found in ranges), max(found.stop for found in ranges)
         folder, spool = f"{start:015d}-{stop:015d}", self._stream(spec.id).below(SPOOL)
-        for name, content in spool_parts(spec, self._home.stream(spec.id), start, stop):
-            spool.put(f"{folder}/{name}", [content])
-            self._known(spool).add(f"{folder}/{name}")
+        known = self._known(spool)
+        if f"{folder}/{WHOLE}" not in known:
+            parts = spool_parts(spec, self._home.stream(spec.id), start, stop)
+            for name, content in (*parts, (WHOLE, b"")):
+                spool.put(f"{folder}/{name}", [content])
+                known.add(f"{folder}/{name}")
         return folder
 
 
 def _files_of(directory: Path, manifest: Manifest) -> Iterator[tuple[str, Path, Seal | None]]:
-    """Yield the files of a store that its manifest lists: name, path and seal."""
+    """Yield the files of a store that belong to a manifest: name, path and seal."""
+    if not manifest.complete:
+        path = state_path(directory, manifest.generated)
+        yield path.name, path, None
     for segment in manifest.segments:
         path = directory / segment.file
         yield path.name, path, segment.seal

@@ -36,6 +36,7 @@ class BatchHead:
         sending: the streams whose slots send the last records of their objects to the dealer.
         seeded: the streams whose dealers begin, and the step after which slots sent their seeds, if these are
             in blobs, see `stqsh.engine.ingest.dealer_seeds`.
+        undealt: on a cluster, the streams whose dealers end with the batch, because they are dropped.
         left: the routings in use after the batch, by stream with a routing retired in it.
         log: the batch's part of the log, see `stqsh.engine.planning.head_log`; None if it is empty.
         read_us: the time to read older queries for it, in µs.
@@ -52,6 +53,7 @@ class BatchHead:
     uncopied: tuple[int, ...] = ()
     sending: tuple[int, ...] = ()
     seeded: dict[int, int] = field(default_factory=dict)
+    undealt: tuple[int, ...] = ()
     left: dict[int, tuple[int, ...]] = field(default_factory=dict)
     log: Attachment | None = None
     read_us: int = 0

@@ -12,7 +12,7 @@ from stqsh.core.state.slot_state import SlotState, restore, snapshot
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.state.arena import Arena, StaleFileError
 from stqsh.engine.state.file_store import SlotMeta, SlotStore
-from stqsh.spec.chunk import Chunk
+from stqsh.spec.chunk import Chunk, ChunkKind
 from stqsh.spec.command import drops_stream
 from stqsh.storage.slot_files import MOST_MAPPED, mapped_files
 
@@ -177,7 +177,7 @@ class SlotRunner:
     def _keep(self, meta: SlotMeta, chunks: list[Chunk], state: SlotState, fold_us: int) -> SlotMeta:
         """Write the batch to the store, as part of the log or as a new snapshot.
 
-        After the drop of a stream write a snapshot, so that no log refers to its records any more.
+        After the drop of a stream write a snapshot, so that no log refers to its records and routings.
         """
         version = meta.version + 1
         after = replace(
@@ -187,8 +187,7 @@ class SlotRunner:
             replay_us=meta.replay_us + fold_us,
             log_bytes=meta.log_bytes + sum(len(chunk.payload) for chunk in chunks),
         )
-        drops = any(chunk.kind == "commands" and drops_stream(chunk.payload) for chunk in chunks)
-        if drops or after.wants_snapshot(self._tuning):
+        if any(map(_drops_stream, chunks)) or after.wants_snapshot(self._tuning):
             begun = time.perf_counter_ns()
             size = self._store.replace(version, snapshot(state))
             took_us = (time.perf_counter_ns() - begun) // 1000
@@ -198,3 +197,9 @@ class SlotRunner:
             after = replace(after, log_bytes=meta.log_bytes + size)
         self._store.write_meta(after)
         return after
+
+
+def _drops_stream(chunk: Chunk) -> bool:
+    """Return whether a chunk ends a stream, or the stream's dealer."""
+    is_drop = chunk.kind == ChunkKind.COMMANDS and drops_stream(chunk.payload)
+    return is_drop or chunk.kind == ChunkKind.DEAL_END

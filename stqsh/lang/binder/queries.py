@@ -69,16 +69,10 @@ from stqsh.spec.expression import (
     rewrite,
 )
 from stqsh.spec.query import (
-    AGGREGATE,
-    DWELLING_AGGREGATE,
+    BUILT_IN,
     NEAREST,
-    NEAREST_AGGREGATE,
     NEAREST_TOP_N,
     RANGE,
-    REFRESHED_NEAREST,
-    REFRESHED_NEAREST_ROWS,
-    REFRESHED_ROWS,
-    TOP_N,
     JoinSpec,
     Members,
     OrderColumn,
@@ -87,6 +81,7 @@ from stqsh.spec.query import (
     SelectColumn,
     SnapshotSpec,
     Timing,
+    kind_of,
     kind_of_region,
     with_members,
     with_result,
@@ -107,11 +102,6 @@ from stqsh.spec.stream import StreamSpec
 _LOCATION = Column("loc")
 _OF_PLACES = (InsideExpr, InsideEachExpr, RegionOfExpr, DistanceToExpr)
 """Expressions that use a record's place."""
-
-
-_AGGREGATES = {AGGREGATE.name, NEAREST_AGGREGATE.name, REFRESHED_NEAREST.name}
-_BY_TIME = {TOP_N.name, REFRESHED_ROWS.name, REFRESHED_NEAREST_ROWS.name}
-"""The kinds whose rows may change as time passes."""
 
 
 class AnalysedSelect(msgspec.Struct, frozen=True):
@@ -162,14 +152,22 @@ def _registered(
     place, stream = select.relations[0].span, catalogue.stream(spec.stream)
     assert stream is not None, "the SELECT is bound"
     _check_stream(stream, spec, place)
-    if spec.kind in _AGGREGATES and spec.timing.dwell_us and spec.aggregates is not None:
+    if spec.timing.dwell_us and spec.aggregates is not None and spec.kind in BUILT_IN:
         return _dwelling(spec, spec.aggregates, is_significant=stream.is_significant)
+    waits = False
     if spec.kind == RANGE.name and spec.timing.changes:
         # Only records inside regions are kept: rows can wait outside of them, objects cannot.
         waits = bool(spec.timing.dwell_us) and stream.is_significant
         if waits or _strays(spec.region, spec.result.select):
             spec = _limited(spec)
-    return _timed(spec, place) if spec.timing.changes and not stream.keeps_none else spec
+    if spec.timing.changes and not stream.keeps_none:
+        spec = _timed(spec, place)
+    return _composed(spec, held=waits)
+
+
+def _composed(spec: QuerySpec, *, held: bool = False) -> QuerySpec:
+    """Return a query with the kind that follows from its parts; `held` as for `kind_of`."""
+    return replace(spec, kind=kind_of(spec, held=held).name) if spec.kind in BUILT_IN else spec
 
 
 def _timed(spec: QuerySpec, place: Span) -> QuerySpec:
@@ -184,7 +182,7 @@ def _timed(spec: QuerySpec, place: Span) -> QuerySpec:
         spec = _limited(spec)
     if spec.kind in (NEAREST.name, NEAREST_TOP_N.name):
         spec = _refreshed(spec)
-    if spec.kind not in _BY_TIME:
+    if spec.kind not in BUILT_IN:
         raise NotSupportedError(f"changes of what depends on NOW, of a {spec.kind} query", place)
     return with_timing(spec, each_step=True)
 
@@ -204,19 +202,14 @@ def _dwelling(spec: QuerySpec, aggregates: AggregateSpec, *, is_significant: boo
     """
     is_nearest, refreshed = spec.region.is_nearest, spec.timing.sync_us is not None
     if not (is_nearest or is_significant or spec.timing.each_step or refreshed):
-        return replace(spec, kind=DWELLING_AGGREGATE.name)
+        return _composed(spec)
     reads_now = any(has_node(expr, NowExpr) for expr in aggregates.values)
-    if is_nearest:
-        is_searched = reads_now or refreshed or spec.timing.each_step
-        kind = REFRESHED_NEAREST_ROWS if is_searched else NEAREST_TOP_N
-    else:
-        kind = REFRESHED_ROWS if refreshed else TOP_N
     # Slots compute distances from the centre of a region only step by step; ALTER may make the centre move.
     far = not is_nearest and any(has_node(expr, DistanceExpr) for expr in aggregates.values)
     order = (OrderColumn(DistanceExpr(), False),) if is_nearest else ()
     again = spec.timing.each_step and (is_nearest or _surrounds(spec))
-    spec = with_timing(replace(spec, kind=kind.name), each_step=reads_now or far or again)
-    return with_result(spec, order=order, aggregates=replace(aggregates, error=0.0))
+    spec = with_timing(spec, each_step=reads_now or far or again)
+    return _composed(with_result(spec, order=order, aggregates=replace(aggregates, error=0.0)), held=True)
 
 
 def _surrounds(spec: QuerySpec) -> bool:
@@ -235,6 +228,11 @@ def _strays(region: BoundRegion, columns: Iterable[SelectColumn | OrderColumn]) 
 
 def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
     """Return the spec of a continuous SELECT, without its id and with an empty name."""
+    return _composed(_continuous(select, catalogue))
+
+
+def _continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
+    """Return the parts of a continuous SELECT; its kind is that of a query with its region."""
     select = expanded(select, catalogue)
     if not select.relations:
         raise BindError("a continuous query needs a FROM", select.items[0].span, expected=("FROM a stream",))
@@ -268,7 +266,7 @@ def _limited(spec: QuerySpec) -> QuerySpec:
     if not strays and any(has_node(value, DistanceExpr) for value in spec.result.of_rows):
         spec = _with_distances(spec)
     each_step = strays or any(has_node(one.value, NowExpr) for one in order)
-    return with_timing(replace(spec, kind=TOP_N.name, areas=areas), each_step=each_step)
+    return with_timing(replace(spec, areas=areas), each_step=each_step)
 
 
 def _refreshed(spec: QuerySpec) -> QuerySpec:
@@ -282,9 +280,7 @@ def _refreshed(spec: QuerySpec) -> QuerySpec:
     spec = with_result(spec, order=order)
     by_time = any(has_node(one.value, NowExpr) for one in order)
     each_step = by_time or (not is_nearest and _strays(spec.region, (*order, *spec.result.select)))
-    kind = REFRESHED_NEAREST_ROWS if is_nearest else REFRESHED_ROWS
-    areas = _areas(spec, *spec.result.of_rows)
-    return with_timing(replace(spec, kind=kind.name, areas=areas), each_step=each_step)
+    return with_timing(replace(spec, areas=_areas(spec, *spec.result.of_rows)), each_step=each_step)
 
 
 def _with_distances(spec: QuerySpec) -> QuerySpec:
@@ -316,7 +312,7 @@ def _nearest_of_nearest(spec: QuerySpec, limit: int) -> QuerySpec:
     if any(has_node(one.value, NowExpr) for one in order):
         return _refreshed(spec)
     areas = _areas(spec, *spec.result.of_rows)
-    return with_result(replace(spec, kind=NEAREST_TOP_N.name, areas=areas), order=order or by_distance)
+    return with_result(replace(spec, areas=areas), order=order or by_distance)
 
 
 def _check_forgotten(select: Select, spec: QuerySpec) -> None:
@@ -333,18 +329,14 @@ def _check_forgotten(select: Select, spec: QuerySpec) -> None:
 
 
 def _continuous_aggregates(select: Select, query: _Query) -> QuerySpec:
-    """Return a query for groups, whose kind depends on its members and on when they are looked at."""
+    """Return a query for groups."""
     aggregates, timing = aggregated(select, query.scope), timing_of(select)
     each_step = query.searches_extents or _heed_time(aggregates, query.spec.region)
     each_step = each_step and timing.sync_us is None
-    kind = AGGREGATE
-    if query.spec.region.is_nearest:
-        kind = REFRESHED_NEAREST if each_step or timing.sync_us is not None else NEAREST_AGGREGATE
     names = [output.name for output in aggregates.select]
     columns = tuple(SelectColumn(*pair) for pair in zip(names, log_columns(aggregates), strict=True))
     return replace(
         query.spec,
-        kind=kind.name,
         result=Result(select=columns, aggregates=aggregates),
         timing=replace(timing, each_step=each_step),
         areas=_areas(query.spec, *aggregates.over_records),

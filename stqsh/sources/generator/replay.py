@@ -15,7 +15,7 @@ from stqsh.sources.dead_letters import DEAD_LETTERS
 from stqsh.sources.formats.record_schema import RecordSchema, near
 from stqsh.sources.generator.network import GeneratorOptions, GeneratorState, NetworkGenerator
 from stqsh.sources.replay_store.manifest import Manifest, read_manifest, write_manifest
-from stqsh.sources.replay_store.segments import joined, segment_name, ticks_path, write_segment
+from stqsh.sources.replay_store.segments import joined, segment_name, state_path, ticks_path, write_segment
 from stqsh.spec.stream import GeneratorSourceSpec, StreamSpec
 
 GENERATORS: dict[str, Callable[[StreamSpec], NetworkGenerator]] = {"network": NetworkGenerator}
@@ -67,7 +67,7 @@ def begin(spec: StreamSpec, directory: Path, report: Report) -> Manifest:
     generator = generator_of(spec)
     (directory / DEAD_LETTERS).touch()
     manifest = Manifest(RecordSchema.of(spec).columns)
-    np.savez(_state_path(directory, 0), allow_pickle=False, **generator.state().arrays())
+    np.savez(state_path(directory, 0), allow_pickle=False, **generator.state().arrays())
     steps = generator.options.steps
     if steps is None:
         until = generator.now_us // generator.options.tick_us
@@ -93,7 +93,7 @@ def extend(spec: StreamSpec, directory: Path, until_tick: int, needed_row: int =
     manifest = _trimmed(directory, manifest, needed_row)
     if manifest.complete or (manifest.segments and manifest.segments[-1].last_tick > until_tick):
         return manifest
-    with np.load(_state_path(directory, manifest.generated), allow_pickle=False) as arrays:
+    with np.load(state_path(directory, manifest.generated), allow_pickle=False) as arrays:
         generator = generator_of(spec).restored(GeneratorState.of(**arrays))
     return _generate(generator, directory, manifest, until_tick)
 
@@ -136,13 +136,9 @@ def _piece(
         segment = write_segment(path, joined(batches), manifest.rows)
         manifest = replace(manifest, segments=(*manifest.segments, segment))
     if publish:
-        np.savez(_state_path(directory, generator.step), allow_pickle=False, **generator.state().arrays())
-        settle(_state_path(directory, generator.step))
+        np.savez(state_path(directory, generator.step), allow_pickle=False, **generator.state().arrays())
+        settle(state_path(directory, generator.step))
         write_manifest(directory, manifest)
         if begun != generator.step:
-            _state_path(directory, begun).unlink(missing_ok=True)
+            state_path(directory, begun).unlink(missing_ok=True)
     return manifest
-
-
-def _state_path(directory: Path, step: int) -> Path:
-    return directory / f"state-{step:012d}.npz"

@@ -25,7 +25,7 @@ from stqsh.sources.formats.record_parser import QUOTE_LIMIT, ParsedRecords, pars
 from stqsh.sources.formats.record_schema import RecordSchema
 from stqsh.sources.inference import lacks_drops
 from stqsh.sources.live.protocol import Position, SourceState, read_problem
-from stqsh.sources.live.record_spool import PART, SpoolSegment, segments, write_segment
+from stqsh.sources.live.record_spool import PART, SpoolSegment, end_of_parts, segments, write_segment
 from stqsh.sources.source_check import number_unit
 from stqsh.sources.source_files import SourceFile, read_first_block, read_group
 from stqsh.spec.stream import DirectorySourceSpec, FileSourceSpec, StreamSpec
@@ -194,6 +194,16 @@ def _whole_lines(ledger: Path) -> list[bytes]:
         return ledger.read_bytes().split(b"\n")[:-1]
     except FileNotFoundError:
         return []
+
+
+def index_part(spool: Path, stop: int) -> tuple[str, bytes]:
+    """Return the ledger, with its name, as of the segments up to `stop`, where a file may be cut short."""
+    taken = [msgspec.json.decode(line, type=TakenFile) for line in _whole_lines(spool / _LEDGER)]
+    end = end_of_parts(spool, stop, taken[-1].end if taken else 0)
+    begins = [0, *(file.end for file in taken)]
+    kept = [file for file, begin in zip(taken, begins, strict=False) if begin < end]
+    lines = [msgspec.json.encode(TakenFile(file.name, min(file.end, end))) + b"\n" for file in kept]
+    return _LEDGER, b"".join(lines)
 
 
 class DirectoryLiveSource:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from stqsh.fs import atomic_write, file_lock, force, is_durable
 from stqsh.sources.live.protocol import Position, SourceState, read_problem
-from stqsh.sources.live.record_spool import PART, SpoolSegment, write_segment
+from stqsh.sources.live.record_spool import PART, SpoolSegment, end_of_parts, write_segment
 
 _END, _LOCK = "end", "lock"
 
@@ -46,6 +46,11 @@ def read_end(spool: Path) -> int:
         return int((spool / _END).read_bytes())
     except FileNotFoundError:
         return 0
+
+
+def index_part(spool: Path, stop: int) -> tuple[str, bytes]:
+    """Return the file, with its name, that says how far a spool is filled by its segments up to `stop`."""
+    return _END, str(end_of_parts(spool, stop, read_end(spool))).encode()
 
 
 class InsertedSource:

@@ -36,6 +36,8 @@ from stqsh.storage.disk_space import is_full
 PART = "lines"
 """The name of a spool's only part in positions."""
 END = "end"
+WHOLE = "whole"
+"""The file of a part of a spool, of lines or records, in a session's storage that is written last."""
 SPOOL = "spool"
 """The folder of a stream that holds its spool."""
 _ENDING = ".lines"

@@ -90,6 +90,11 @@ def parts(spool: Path, start: int, stop: int) -> Iterator[tuple[str, bytes]]:
             yield path.name, path.read_bytes()
 
 
+def end_of_parts(spool: Path, stop: int, end: int) -> int:
+    """Return the place after the segments that `parts` yields up to `stop`; `end` is that of the spool."""
+    return next((first for first, _ in segments(spool) if first >= stop), end)
+
+
 class RecordReader:
     """A spool of records in a worker."""
 

@@ -11,7 +11,7 @@ from stqsh.errors import OptionError
 from stqsh.sources.formats.csv_file import CsvDialect
 from stqsh.sources.formats.record_schema import check_options
 from stqsh.sources.formats.time_formats import TIME_OPTIONS
-from stqsh.sources.live import line_spool, record_spool
+from stqsh.sources.live import directory_spool, inserted_records, line_spool, record_spool
 from stqsh.sources.live.decoding import Decoded, MessageDecoder
 from stqsh.sources.live.directory_spool import DirectoryLiveSource
 from stqsh.sources.live.inserted_records import InsertedSource
@@ -132,16 +132,22 @@ def trim(directory: Path, position: Position) -> None:
 
 
 def spool_parts(spec: StreamSpec, directory: Path, start: int, stop: int) -> Iterator[tuple[str, bytes]]:
-    """Yield the files, with names, of a spool that has the places start <= place < stop, for a worker.
+    """Yield the files, with names, of a spool that has the places start <= place < stop.
+
+    A worker reads them, and they are the spool of a home that is rebuilt: it may have some more places.
 
     Args:
         spec: the stream.
         directory: its folder in the session's home.
         start, stop: the places.
     """
-    if isinstance(spec.source, _OF_RECORDS):
-        return record_spool.parts(directory / SPOOL, start, stop)
-    return line_spool.parts(directory / SPOOL, start, stop)
+    spool = directory / SPOOL
+    if not isinstance(spec.source, _OF_RECORDS):
+        yield from line_spool.parts(spool, start, stop)
+        return
+    yield from record_spool.parts(spool, start, stop)
+    is_directory = isinstance(spec.source, DirectorySourceSpec)
+    yield (directory_spool if is_directory else inserted_records).index_part(spool, stop)
 
 
 def open_message_reader(

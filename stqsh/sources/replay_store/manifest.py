@@ -106,9 +106,10 @@ def read_manifest(place: Path | Blobs) -> Manifest | None:
     """
     blobs = store_blobs(place)
     content = _manifest_bytes(blobs)
-    if content is None:
-        return None
-    file = f"{blobs.within}{MANIFEST}"
+    return None if content is None else _decoded(content, f"{blobs.within}{MANIFEST}")
+
+
+def _decoded(content: bytes, file: str) -> Manifest:
     if not content.startswith(b"{"):  # older versions wrote no seal
         content = without_seal(content, file)
     try:
@@ -133,12 +134,20 @@ def published_manifests(blobs: Blobs) -> list[str]:
     return blobs.names(_PUBLISHED)
 
 
-def publish_manifest(blobs: Blobs, directory: Path) -> None:
-    """Publish a home's manifest as the newest one in a storage outside the home; the one before it stays."""
-    content, known = (directory / MANIFEST).read_bytes(), published_manifests(blobs)
+def publish_manifest(blobs: Blobs, directory: Path, manifest: Manifest) -> bool:
+    """Publish a home's manifest as the newest one in a storage outside the home; the one before it stays.
+
+    Returns:
+        False, without publishing it, if the home has another manifest by now than the given one.
+    """
+    content = (directory / MANIFEST).read_bytes()
+    if _decoded(content, stored_name(directory, MANIFEST)) != manifest:
+        return False
+    known = published_manifests(blobs)
     number = 1 + int(known[-1].removeprefix(_PUBLISHED).partition(".")[0]) if known else 0
     blobs.put(f"{_PUBLISHED}{number:012d}.json", [content])
     blobs.delete(known[:-1])
+    return True
 
 
 def manifest_seal(place: Path | Blobs) -> str:

@@ -25,6 +25,8 @@ from stqsh.storage.blobs import Blobs
 T = TypeVar("T")
 
 TICK = "_tick"
+SEGMENT, STATE = "seg-", "state-"
+"""The beginnings of the names of segments, and of a generator's state."""
 DAMAGED = "damaged"
 """A file with this name in a store means that a reader has found the store to be damaged."""
 _HINT = "\\restart prepares the stream again, if its source still gives the same records"
@@ -36,12 +38,17 @@ _OPEN_SEGMENTS = 16
 
 def segment_name(number: int) -> str:
     """Return the file name of the store's segment with this number, from 0."""
-    return f"seg-{number:06d}.arrow"
+    return f"{SEGMENT}{number:06d}.arrow"
 
 
 def ticks_path(segment: Path) -> Path:
     """Return the path of the index that belongs to a segment file."""
     return segment.with_suffix(".ticks.npy")
+
+
+def state_path(directory: Path, step: int) -> Path:
+    """Return the path of the state from which a generator continues an endless stream after a step."""
+    return directory / f"{STATE}{step:012d}.npz"
 
 
 def write_segment(path: Path, batch: pa.RecordBatch, rows_before: int) -> Segment:

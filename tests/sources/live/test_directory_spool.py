@@ -18,8 +18,10 @@ from hypothesis import strategies as st
 from stqsh.sources.formats.pyarrow_typing import parquet
 from stqsh.sources.live import directory_spool
 from stqsh.sources.live.directory_spool import QUIET_S, DirectoryLiveSource, DirectoryTaker
+from stqsh.sources.live.line_spool import SPOOL
 from stqsh.sources.live.protocol import MessageRange, RecordsGoneError
 from stqsh.sources.live.record_spool import PART, RecordReader, segments, trim
+from stqsh.sources.live.registry import spool_parts
 from stqsh.spec.stream import ColumnSpec, DirectorySourceSpec, StreamSpec
 
 _COLUMNS = (("oid", "STRING"), ("lon", "DOUBLE"), ("lat", "DOUBLE"), ("ts", "TIMESTAMP"))
@@ -68,6 +70,22 @@ def test_files_become_records_and_letters(tmp_path: Path) -> None:
     assert read(spool, 0, 8) == (["1", "2", "3", "4"], ["b.csv", "c.csv", "notes.txt2"])
     [first, *_] = RecordReader(spool).read(MessageRange(PART, 0, 1))
     assert first.records.column("ts")[0].as_py().year == 2023
+
+
+@pytest.mark.parametrize(("stop", "left"), [(2, 1), (3, 1), (4, 0), (6, 0)])
+def test_a_spool_that_is_made_of_its_parts_goes_on_with_the_files_after_them(
+    tmp_path: Path, stop: int, left: int
+) -> None:
+    incoming, other = tmp_path / "in", tmp_path / "other"
+    put(incoming, "a.csv", "1", "2")
+    put(incoming, "b.csv", "3", "4")
+    assert DirectoryTaker(stream(incoming), tmp_path / SPOOL).look() == 2
+    other.mkdir()
+    for name, content in spool_parts(stream(incoming), tmp_path, 0, stop):
+        (other / name).write_bytes(content)
+    assert DirectoryTaker(stream(incoming), other).look() == left
+    assert DirectoryLiveSource(stream(incoming).source, other).state().ends == {PART: 6}
+    assert read(other, 0, 6) == (["1", "2", "3", "4"], [])
 
 
 @pytest.mark.parametrize("by_s", [-3600, 3600])
