@@ -100,7 +100,8 @@ def _focal_records(spec: StreamSpec, chunks: list[Chunk]) -> list[pa.RecordBatch
     from stqsh.core.conditions.extents import box_centres  # shapely: only when needed
 
     records = concatenate(found)
-    for axis, values in zip((spec.x, spec.y), box_centres(records.column(spec.extent)), strict=True):
+    centres = box_centres(records.column(spec.extent), spec.planar)
+    for axis, values in zip((spec.x, spec.y), centres, strict=True):
         at = records.schema.get_field_index(axis)
         column: Any = pa.array(values, records.schema.field(at).type, mask=np.isnan(values))
         records = records.set_column(at, records.schema.field(at), column)

@@ -13,7 +13,16 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import msgspec
 
 from stqsh.spec.functions import FUNCTIONS
-from stqsh.spec.region import MOVING, CircleSpec, Key, NamedRegionSpec, Place, PolygonSpec, Region
+from stqsh.spec.region import (
+    MOVING,
+    CircleSpec,
+    Key,
+    MovingSpec,
+    NamedRegionSpec,
+    Place,
+    PolygonSpec,
+    Region,
+)
 
 Value: TypeAlias = bool | int | float | str | None
 Match: TypeAlias = Literal["all", "any"]
@@ -241,28 +250,32 @@ class InsideExpr(ExprBase, frozen=True, tag="inside"):
 
 
 class ExtentTestExpr(ExprBase, frozen=True, tag="extent_test"):
-    """Whether the extent of a row lies within a fixed region, or shares a point with it.
+    """Whether the extent of a row lies within a region, or shares a point with it.
 
     Attributes:
         extent: the column of extents, as WKT.
         relation: "inside" or "intersects".
         type: the type of the region.
-        operands: x1, y1, x2, y2 of a "rect", x, y, radius of a "circle"; none of a "polygon".
+        operands: x1, y1, x2, y2 of a "rect", x, y, radius of a "circle"; none of a "polygon". In a template,
+            x and y of the focal object and the width and height of a "moving_rect", or the radius of a
+            "moving_circle"; none elsewhere.
         polygon: a polygon as WKT. It is not an operand: queries with different polygons are tested separately
             in any case.
         planar: whether places are plane coordinates.
         area: the id of the region's name, if it has one.
         name: the region's name, with its member; "" if it has none.
+        around: the region, if it moves with an object.
     """
 
     extent: ColumnExpr
     relation: Literal["inside", "intersects"]
-    type: Literal["rect", "circle", "polygon"]
+    type: Literal["rect", "circle", "polygon", "moving_rect", "moving_circle"]
     operands: tuple[Expr, ...] = ()
     polygon: str = ""
     planar: bool = False
     area: int | None = None
     name: str = ""
+    around: MovingSpec | None = None
 
     def numbers(self) -> tuple[float, ...]:
         """Return the operands, which are constants."""
@@ -440,10 +453,17 @@ def areas_of(expr: Expr | None) -> set[int]:
 
 def focal_keys_in(expr: Expr | None) -> tuple[Key, ...]:
     """Return the keys of the focal objects of an expression's regions, each once, in order."""
-    if expr is None:
-        return ()
-    regions = [node.region for node in find_nodes(expr, InsideExpr)]
-    return tuple(dict.fromkeys(region.focal for region in regions if isinstance(region, MOVING)))
+    return () if expr is None else tuple(dict.fromkeys(region.focal for region in moving_regions(expr)))
+
+
+def moving_regions(expr: Expr | None) -> Iterator[MovingSpec]:
+    """Yield the regions of an expression that move with objects."""
+    for node in find_nodes(expr, InsideExpr):
+        if isinstance(node.region, MOVING):
+            yield node.region
+    for test in find_nodes(expr, ExtentTestExpr):
+        if test.around is not None:
+            yield test.around
 
 
 def located(expr: Expr, places: Mapping[Key, Place]) -> Expr:
@@ -452,6 +472,9 @@ def located(expr: Expr, places: Mapping[Key, Place]) -> Expr:
     def placed(node: Expr) -> Expr | None:
         if isinstance(node, InsideExpr) and isinstance(node.region, MOVING):
             return InsideExpr(msgspec.structs.replace(node.region, at=places.get(node.region.focal)))
+        if isinstance(node, ExtentTestExpr) and node.around is not None:
+            around = msgspec.structs.replace(node.around, at=places.get(node.around.focal))
+            return msgspec.structs.replace(node, around=around)
         return None
 
     return rewrite(expr, placed)

@@ -123,13 +123,19 @@ class MovingRectangleSpec(RegionBase, frozen=True, tag="moving_rect"):
         return self.focal
 
 
-class MovingCircleSpec(RegionBase, frozen=True, tag="moving_circle"):
-    """The places within `radius` of the object with the key `focal`; `at` is as for `MovingRectangleSpec`."""
+class MovingCircleSpec(RegionBase, frozen=True, omit_defaults=True, tag="moving_circle"):
+    """The places within `radius` of the object with the key `focal`; `at` is as for `MovingRectangleSpec`.
+
+    Attributes:
+        meets: whether the query is for extents that share a point with the circle. Then a condition tests it,
+            and objects may be in any place.
+    """
 
     has_centre: ClassVar[bool] = True
     focal: Key
     radius: float
     at: Place | msgspec.UnsetType | None = msgspec.UNSET
+    meets: bool = False
 
     @property
     def focal_key(self) -> Key | None:
@@ -174,6 +180,7 @@ Region: TypeAlias = (
     | NearestSpec
 )
 
+MovingSpec: TypeAlias = MovingRectangleSpec | MovingCircleSpec
 MOVING = (MovingRectangleSpec, MovingCircleSpec)
 """The regions that move with an object."""
 

@@ -18,7 +18,7 @@ from support.streams import prepared
 from stqsh.client.api import Session
 from stqsh.client.map.scene import MapFeed
 from stqsh.client.results import Answer, Message, Rows
-from stqsh.lang.errors import BindError, LangError, NotSupportedError
+from stqsh.lang.errors import BindError, LangError
 from stqsh.shell.map.terminal.actions import nearest_to
 from stqsh.shell.map.terminal.map_projection import MapProjection
 from stqsh.sources.formats.geometries import extent_texts
@@ -210,23 +210,40 @@ def test_regions_over_the_meridian_hold_extents_on_both_sides(session: Session, 
     assert row["distance"] == pytest.approx(111_195.08, abs=1)
 
 
-@pytest.mark.parametrize(
-    ("query", "reason"),
-    [
-        ("SELECT id FROM shapes INSIDE RECT(1, 1) AROUND 'a'", "a region that moves"),
-        ("SELECT id FROM shapes WHERE NOT loc INTERSECTS CIRCLE(1) AROUND 'a'", "a region that moves"),
-    ],
-)
-def test_what_is_not_supported_says_so(session: Session, tmp_path: Path, query: str, reason: str) -> None:
-    created(session, tmp_path, "a,POINT (0 0),1")
-    zones = Path(__file__).parents[2] / "sample_data" / "zones.geojson"
-    list(session.execute(f"CREATE REGIONS zones FROM FILE '{zones}' NAME zone;"))
-    for text in (f"{query};", f"REGISTER QUERY q AS {query};"):
-        with pytest.raises(NotSupportedError, match=f"not supported yet: {reason}.* with an extent"):
-            list(session.execute(text))
+def test_regions_around_an_object_have_the_centre_of_its_box(session: Session, tmp_path: Path) -> None:
+    lines = ['way,"LINESTRING (0 0, 2 0, 2 2)",1', "mid,POINT (1 1),1", '"end","LINESTRING (2 2.5, 3 3)",1']
+    created(session, tmp_path, *lines, 'way,"LINESTRING (4 4, 4 6)",2')
+    template = "SELECT id FROM shapes INTERSECTS CIRCLE(:r) AROUND :who;"
+    (tmp_path / "q.csv").write_text("name,who,r\nnear,way,10000\nwide,way,250000\nself,mid,100000\n")
+    list(session.execute(f"REGISTER QUERIES FROM FILE '{tmp_path}/q.csv' AS {template} RUN 1 STEPS;"))
+
+    def members() -> dict[str, list[str]]:
+        found = {one: rows(session, f"SELECT id FROM {one} ORDER BY id;") for one in ("near", "wide", "self")}
+        return {name: [row["id"] for row in some] for name, some in found.items()}
+
+    assert members() == {"near": ["mid"], "wide": ["end", "mid"], "self": []}
+    measured = "SELECT id, DISTANCE FROM shapes INTERSECTS CIRCLE(250 km) AROUND 'way';"
+    assert [row["distance"] for row in rows(session, measured) if row["id"] == "mid"] == [0.0]
+    list(session.execute("RUN;"))
+    assert members() == {"near": [], "wide": ["end"], "self": []}
+    inside = "SELECT id FROM shapes INSIDE RECT(450 km, 600 km) AROUND 'way';"
+    assert rows(session, inside) == [{"id": "end"}]
+    [shown] = session.execute("SHOW QUERY wide;")
+    assert isinstance(shown, Rows)
+    assert ("region", "INTERSECTS CIRCLE(250000) AROUND 'way'") in [row[:2] for row in shown.rows]
 
 
-def test_alter_changes_regions_and_neighbours(session: Session, tmp_path: Path) -> None:
+def test_a_region_around_an_object_over_the_meridian_goes_on(session: Session, tmp_path: Path) -> None:
+    lines = ['ship,"LINESTRING (179 0, 181 0)",1', "east,POINT (-179.5 0.2),1", "west,POINT (179.5 0.2),1"]
+    created(session, tmp_path, *lines, '"both","LINESTRING (179.8 0.1, 180.2 0.1)",1', "far,POINT (0 0),1")
+    list(session.execute("RUN;"))
+    for region in ("RECT(130 km, 60 km)", "CIRCLE(70 km)"):
+        for relation in ("INSIDE", "INTERSECTS"):
+            found = rows(session, f"SELECT id FROM shapes {relation} {region} AROUND 'ship' ORDER BY id;")
+            assert [row["id"] for row in found] == ["both", "east", "west"], (relation, region)
+
+
+def test_alter_changes_a_region(session: Session, tmp_path: Path) -> None:
     created(session, tmp_path, "a,POINT (0 0),1", '"b","LINESTRING (1 1, 3 3)",1', "c,POINT (2 2),2")
     list(session.execute("REGISTER QUERY q AS SELECT id FROM shapes INSIDE (0, 0, 1, 1); RUN 1 STEPS;"))
     assert [row["id"] for row in rows(session, "SELECT id FROM q;")] == ["a"]

@@ -43,8 +43,32 @@ DEGREE_M = 111_195.08
 SEAM = 180.125
 """How far east a case at the 180th meridian is typed; no corner is on the meridian then."""
 
+EARTH_M = 6_371_008.8
 Objects = dict[str, tuple[Shape | None, int]]
 """The shape and the value `v` of each object."""
+
+
+@dataclass(frozen=True)
+class Around:
+    """A circle or a rectangle around an object: its key, and its radius, or its width and height."""
+
+    key: str
+    sizes: tuple[float, ...]
+
+    def region(self, now: Objects, planar: bool) -> Any:
+        """The region: x, y and radius of a circle, or a shape; None while the object is absent."""
+        shape, _ = now.get(self.key, (None, 0))
+        if shape is None:
+            return None
+        x1, y1, x2, y2 = shape.bounds
+        x, y = (x1 + x2) / 2, (y1 + y2) / 2
+        if len(self.sizes) == 1:
+            return x, y, *self.sizes
+        wide, high = (size / 2 for size in self.sizes)
+        if not planar:
+            wide, high = (math.degrees(side / EARTH_M) for side in (wide, high))
+            wide /= math.cos(math.radians(y))
+        return shapely.box(x - wide, y - high, x + wide, y + high)
 
 
 @dataclass(frozen=True)
@@ -52,19 +76,22 @@ class Query:
     """A query, and how its answer after a step is found one object at a time.
 
     `ranking`, of a NEAREST: its place or object, and number; members are those that `holds`. If `first` is
-    given, so many of them are shown, those with the greatest `v`.
+    given, so many of them are shown, those with the greatest `v`. The objects of `around` are no members. The
+    distance from the first of them is selected if `measures`.
     """
 
     text: str
-    holds: Callable[[str, Shape, int], bool]
+    holds: Callable[[Shape, int, Objects], bool]
     ranking: tuple[Place | str, int] | None = None
     first: int | None = None
+    around: tuple[Around, ...] = ()
+    measures: bool = False
 
     @property
     def select(self) -> str:
         """The SELECT of its objects."""
         first = "" if self.first is None else f" ORDER BY v DESC LIMIT {self.first}"
-        return f"SELECT oid{', DISTANCE' * bool(self.ranking)} FROM m {self.text}{first}"
+        return f"SELECT oid{', DISTANCE' * (self.measures or bool(self.ranking))} FROM m {self.text}{first}"
 
     @property
     def count(self) -> str:
@@ -81,8 +108,14 @@ def draw_shape(draw: random.Random) -> Shape | None:
     return shapely.transform(shape, lambda places: places * scale + (dx, dy))
 
 
-def draw_region(draw: random.Random, planar: bool, east: float) -> tuple[str, Any]:
-    """A region as it is typed, and its shape, or x, y and radius of a circle."""
+def draw_region(draw: random.Random, setting: Setting) -> tuple[str, Any]:
+    """A region as it is typed, and its shape, or x, y and radius of a circle; or one around an object."""
+    planar, east = setting.planar, setting.east
+    if setting.kind == "MOVING" and draw.random() < 0.3:
+        key, unit = draw.choice(KEYS), 1 if planar else DEGREE_M
+        sizes = tuple(draw.choice(RADII) * unit for _ in range(draw.choice([1, 2])))
+        form = "CIRCLE" if len(sizes) == 1 else "RECT"
+        return f"{form}({', '.join(map(str, sizes))}) AROUND '{key}'", Around(key, sizes)
     match draw.choice(["rect", "rect", "circle", "polygon", "zone"]):
         case "rect":
             xs, ys = sorted(draw.choices(GRID, k=2)), sorted(draw.choices(GRID, k=2))
@@ -119,45 +152,56 @@ def cut(shape: Shape) -> Shape:
     return parts[0] if len(parts) == 1 else shapely.GeometryCollection(parts)
 
 
+def meets(shape: Shape, relation: str, region: Any, now: Objects, planar: bool) -> bool:
+    """Whether a shape is INSIDE a region or INTERSECTS it, where it is now."""
+    here = region.region(now, planar) if isinstance(region, Around) else region
+    return here is not None and relates(shape, relation, here, planar)
+
+
 def draw_query(draw: random.Random, setting: Setting) -> Query:
     """A query with a region in its clause or in WHERE, or for the nearest."""
     planar, east = setting.planar, setting.east
-    (text, region), relation = draw_region(draw, planar, east), draw.choice(["INSIDE", "INTERSECTS"])
-    (other, beside), between = draw_region(draw, planar, east), draw.choice(["INSIDE", "INTERSECTS"])
+    (text, region), relation = draw_region(draw, setting), draw.choice(["INSIDE", "INTERSECTS"])
+    (other, beside), between = draw_region(draw, setting), draw.choice(["INSIDE", "INTERSECTS"])
+    one, two = (
+        tuple(some for some in regions if isinstance(some, Around))
+        for regions in ([region], [region, beside])
+    )
 
-    def first(key: str, shape: Shape, v: int) -> bool:
-        return relates(shape, relation, region, planar)
+    def first(shape: Shape, v: int, now: Objects) -> bool:
+        return meets(shape, relation, region, now, planar)
 
-    def second(key: str, shape: Shape, v: int) -> bool:
-        return relates(shape, between, beside, planar)
+    def second(shape: Shape, v: int, now: Objects) -> bool:
+        return meets(shape, between, beside, now, planar)
 
-    forms = ["clause", "where", "both", "not", "or", "nearest", "nearest in", "within", "region"]
+    forms = ["clause", "clause", "where", "both", "not", "or", "nearest", "nearest in", "within", "region"]
     form = draw.choice(forms)
     match form:
         case "region":
             zone = draw.choice("abc")
             return Query(
                 f"WHERE REGION(zones) = '{zone}'",
-                lambda key, shape, v: next((z for z in "abc" if covers(z, shape, planar)), None) == zone,
+                lambda shape, v, now: next((z for z in "abc" if covers(z, shape, planar)), None) == zone,
             )
         case "clause":
-            return Query(f"{relation} {text}", first)
+            measures = isinstance(region, Around) and len(region.sizes) == 1
+            return Query(f"{relation} {text}", first, around=one, measures=measures)
         case "where":
-            return Query(f"WHERE loc {relation} {text} AND v > 1", lambda *one: first(*one) and one[2] > 1)
+            condition = f"WHERE loc {relation} {text} AND v > 1"
+            return Query(condition, lambda *own: first(*own) and own[1] > 1, around=one)
         case "both":
-            return Query(
-                f"WHERE loc {between} {other} {relation} {text}", lambda *one: first(*one) and second(*one)
-            )
+            both = f"WHERE loc {between} {other} {relation} {text}"
+            return Query(both, lambda *own: first(*own) and second(*own), around=two)
         case "not":
-            return Query(f"WHERE NOT loc {relation} {text}", lambda *one: not first(*one))
+            return Query(f"WHERE NOT loc {relation} {text}", lambda *own: not first(*own), around=one)
         case "or":
             condition = f"(loc {relation} {text} OR loc {between} {other})"
-            return Query(f"WHERE {condition}", lambda *one: first(*one) or second(*one))
+            return Query(f"WHERE {condition}", lambda *own: first(*own) or second(*own), around=two)
         case "within":
             x, y, radius = 0.5, 0.0, 1.3 * (1 if planar else DEGREE_M)
             return Query(
                 f"WHERE ST_DWITHIN(loc, ST_POINT({x - 360 * bool(east) + east}, {y}), {radius})",
-                lambda key, shape, v: far(shape, (x, y), planar) <= radius,
+                lambda shape, v, now: far(shape, (x, y), planar) <= radius,
             )
     k, shown = draw.choice([1, 2, 4]), draw.choice([None, None, 1, 3])
     x, y = draw.choice(GRID), draw.choice(GRID)
@@ -167,8 +211,8 @@ def draw_query(draw: random.Random, setting: Setting) -> Query:
         place = draw.choice(KEYS)
         near = f"NEAREST {k} TO {place!r}"
     if form == "nearest":
-        return Query(near, lambda *one: True, (place, k), shown)
-    return Query(f"{near} {relation} {text}", first, (place, k), shown)
+        return Query(near, lambda *own: True, (place, k), shown)
+    return Query(f"{near} {relation} {text}", first, (place, k), shown, around=one)
 
 
 def covers(zone: str, shape: Shape, planar: bool) -> bool:
@@ -258,6 +302,8 @@ def check(query: Query, now: Objects, members: dict[str, float | None], planar: 
     distances, nearest, is_clear = expected(query, now, planar)
     if query.ranking is None:
         assert members.keys() == set(nearest), query.text
+        for key, distance in distances.items():
+            assert math.isclose(members[key] or 0.0, distance, rel_tol=1e-9, abs_tol=1e-6), query.text
         return
     last = max((distances[key] for key in nearest), default=0.0)
     for key, told in members.items():
@@ -280,9 +326,12 @@ def check_count(query: Query, now: Objects, count: Any, planar: bool) -> None:
 
 def expected(query: Query, now: Objects, planar: bool) -> tuple[dict[str, float], list[str], bool]:
     """The distances of those that hold, the members, and whether no other is as near as the last of them."""
-    held = {key: shape for key, (shape, v) in now.items() if shape is not None and query.holds(key, shape, v)}
+    focal = {one.key for one in query.around}
+    there = {key: (shape, v) for key, (shape, v) in now.items() if shape is not None and key not in focal}
+    held = {key: shape for key, (shape, v) in there.items() if query.holds(shape, v, now)}
     if query.ranking is None:
-        return {}, [*held], True
+        centre = query.around[0].region(now, planar) if query.measures else None
+        return {key: far(shape, centre[:2], planar) for key, shape in held.items() if centre}, [*held], True
     place, k = query.ranking
     if isinstance(place, str):
         around, _ = now.get(place, (None, 0))

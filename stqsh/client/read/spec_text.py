@@ -62,6 +62,8 @@ def query_region_text(spec: BoundQuery) -> str:
 
 def _test_text(test: ExtentTestExpr) -> str:
     numbers = _numbers(test.numbers()) or "…"
+    if test.around is not None:
+        return f"{test.relation.upper()} {region_text(test.around)}"
     return f"{test.relation.upper()} {test.name or f'{test.type.upper()}({numbers})'}"
 
 
@@ -82,7 +84,8 @@ def region_text(region: Region) -> str:  # noqa: PLR0911  # one for each shape
         case MovingRectangleSpec(focal, xdist, ydist):
             return f"RECT({_numbers((xdist, ydist))}) AROUND {focal!r}"
         case MovingCircleSpec(focal, radius):
-            return f"CIRCLE({radius:g}) AROUND {focal!r}"
+            relation = "INTERSECTS " if region.meets else ""
+            return f"{relation}CIRCLE({radius:g}) AROUND {focal!r}"
         case NearestSpec():
             to = f"({_numbers(region.place)})" if region.place is not None else repr(region.focal)
             return f"NEAREST {region.k} TO {to}"

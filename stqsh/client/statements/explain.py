@@ -22,14 +22,14 @@ from stqsh.core.contract.query_kind import ExplainInput
 from stqsh.core.kinds import KINDS
 from stqsh.core.matching.keyword_queries import words_needed
 from stqsh.lang.binder.queries import AnalysedSelect, Explained
-from stqsh.spec.expression import ExtentTestExpr, InsideExpr, find_nodes
+from stqsh.spec.expression import ExtentTestExpr, find_nodes, moving_regions
 from stqsh.spec.measure import QueryMeasure
 from stqsh.spec.query import BoundQuery, QuerySpec, SnapshotSpec, join_texts
 from stqsh.spec.region import (
     EVERYWHERE,
-    MOVING,
     EverywhereSpec,
     Key,
+    MovingCircleSpec,
     MovingRectangleSpec,
     NearestSpec,
     RectangleSpec,
@@ -219,7 +219,7 @@ def _extents(spec: BoundQuery, stream: StreamSpec) -> list[Item]:
     relations = dict.fromkeys(node.relation for node in find_nodes(spec.condition, ExtentTestExpr))
     if spec.region.is_nearest:
         how = "the objects with the nearest boxes are measured"
-    elif spec.region == EVERYWHERE:
+    elif spec.region == EVERYWHERE or (isinstance(spec.region, MovingCircleSpec) and spec.region.meets):
         how = "every object is a candidate"
     else:
         how = "the objects whose first corner is in the region are candidates"
@@ -229,8 +229,7 @@ def _extents(spec: BoundQuery, stream: StreamSpec) -> list[Item]:
 
 def _moving(spec: BoundQuery) -> list[Item]:
     """Return the moving regions of the condition, each with its focal object; empty if there are none."""
-    regions = dict.fromkeys(node.region for node in find_nodes(spec.condition, InsideExpr))
-    around = [region_text(region) for region in regions if isinstance(region, MOVING)]
+    around = [region_text(region) for region in dict.fromkeys(moving_regions(spec.condition))]
     if not around:
         return []
     looks = "; an object is tested again when it reports, or when one of these comes over it or goes"

@@ -167,6 +167,47 @@ def in_rectangles(extents: Extents, corners: Corners, relation: Relation) -> Arr
     return found
 
 
+def in_rectangles_around(
+    extents: Extents,
+    places: tuple[Array, Array],
+    sizes: tuple[Array, Array],
+    relation: Relation,
+    planar: bool,
+) -> Array:
+    """Return whether each extent has the relation to its own rectangle; bool (n,).
+
+    The rectangle has a place, x and y (n,), in its centre, and a width and height; without a place there is
+    none. One over the 180th meridian continues on the other side.
+    """
+    (x, y), (wide, high) = places, sizes
+    if planar:
+        across, up = wide / 2, high / 2
+    else:
+        across = np.degrees(wide / 2 / (EARTH_M * np.cos(np.radians(y))))
+        up = np.degrees(high / 2 / EARTH_M)
+    low, top = y - up, y + up
+    west, east = x - across, x + across
+    found = in_rectangles(extents, (west, low, east, top), relation)
+    over: Array = np.flatnonzero(((west < -_HALF_TURN) | (east > _HALF_TURN)) & ~found)
+    if len(over):
+        corners = _of_some((west, low, east, top), over)
+        found[over] = _in_parts(extents.take(over), corners, relation)
+    return found
+
+
+def _in_parts(extents: Extents, corners: Corners, relation: Relation) -> Array:
+    """Return whether each extent has the relation to its own rectangle, cut at the 180th meridian."""
+    west, low, east, top = corners
+    whole = east - west >= _TURN
+    west, east = np.where(whole, -_HALF_TURN, west), np.where(whole, _HALF_TURN, east)
+    regions: Array = np.asarray(shapely.box(west, low, east, top), object)
+    for turn in (-_TURN, _TURN):
+        regions = np.asarray(shapely.union(regions, shapely.box(west + turn, low, east + turn, top)), object)
+    test = shapely.covers if relation == "inside" else shapely.intersects
+    held: Array = test(regions, extents.shapes[extents.of_row])
+    return held
+
+
 def in_circles(
     extents: Extents, circles: tuple[Array, Array, Array], relation: Relation, planar: bool
 ) -> Array:
@@ -337,11 +378,27 @@ def gaps(extents: Extents, others: Extents, planar: bool) -> Array:
     return found
 
 
-def box_centres(column: pa.Array[Any]) -> tuple[Array, Array]:
-    """Return x and y of the centre of each extent's box, float64 (n,) each; NaN for NULL."""
+def box_centres(column: pa.Array[Any], planar: bool) -> tuple[Array, Array]:
+    """Return x and y of the centre of each extent's box, float64 (n,) each; NaN for NULL.
+
+    On the sphere the box of an extent in several parts may lie over the 180th meridian.
+    """
     extents = extents_of(column)
-    x1, y1, x2, y2 = extents.distinct.boxes[:, extents.of_row]
-    return (x1 + x2) / 2, (y1 + y2) / 2
+    x1, y1, x2, y2 = extents.distinct.boxes
+    x = (x1 + x2) / 2
+    for row in np.flatnonzero(x2 - x1 > _HALF_TURN).tolist() if not planar else ():
+        x[row] = _turned_centre(extents.shapes[row])
+    return x[extents.of_row], ((y1 + y2) / 2)[extents.of_row]
+
+
+def _turned_centre(shape: Any) -> float:
+    """Return the middle longitude of a shape; its western parts go on in the east if it is narrower then."""
+    west, _, east, _ = shapely.bounds(shapely.get_parts(shape)).T
+    turn = np.where(east <= 0, _TURN, 0.0)
+    sides = [(some.min(), others.max()) for some, others in ((west, east), (west + turn, east + turn))]
+    low, high = min(sides, key=lambda side: float(side[1] - side[0]))
+    middle = float(low + high) / 2
+    return middle - _TURN if middle > _HALF_TURN else middle
 
 
 def reaches_of_boxes(extents: Extents, planar: bool) -> Array:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import UNSET
 
 from stqsh.core.conditions import casts, column_functions, functions
 from stqsh.core.conditions.column_functions import Value
@@ -51,6 +52,7 @@ from stqsh.spec.expression import (
     OrExpr,
     RegionOfExpr,
 )
+from stqsh.spec.region import MovingCircleSpec, MovingSpec
 
 Columns: TypeAlias = Mapping[str, "pa.Array[Any]"]
 
@@ -214,17 +216,32 @@ def _extent_test(context: EvaluationContext, expr: ExtentTestExpr) -> Value:
     from stqsh.core.conditions import extents  # shapely: only when needed
 
     found = extents.extents_of(context.columns[expr.extent.name])
-    operands = [_constants(context, one, len(found.of_row)) for one in expr.operands]
-    match expr.type:
+    count = len(found.of_row)
+    operands = [_constants(context, one, count) for one in expr.operands]
+    if expr.around is not None:
+        operands = [np.full(count, number) for number in _around(expr.around)]
+    match f"moving_{expr.type}" if expr.around is not None else expr.type:
         case "rect":
             x1, y1, x2, y2 = operands
             held = extents.in_rectangles(found, (x1, y1, x2, y2), expr.relation)
-        case "circle":
+        case "circle" | "moving_circle":
             x, y, radius = operands
             held = extents.in_circles(found, (x, y, radius), expr.relation, expr.planar)
+        case "moving_rect":
+            x, y, wide, high = operands
+            held = extents.in_rectangles_around(found, (x, y), (wide, high), expr.relation, expr.planar)
         case "polygon":
             held = extents.in_polygon(found, expr.polygon, expr.relation)
     return pa.array(held, mask=~found.known)
+
+
+def _around(region: MovingSpec) -> tuple[float, ...]:
+    """Return the place of a region's focal object, NaN while it is absent, and its sizes."""
+    if region.at is UNSET:
+        raise ValueError(f"it is not known where {region.focal!r} is")
+    place = (np.nan, np.nan) if region.at is None else region.at
+    sizes = (region.radius,) if isinstance(region, MovingCircleSpec) else (region.xdist, region.ydist)
+    return (*place, *sizes)
 
 
 def _extent_distance(context: EvaluationContext, expr: ExtentDistanceExpr) -> Value:

@@ -96,6 +96,8 @@ def reach_of(  # noqa: PLR0911  # one for each shape
     if centre is None:
         return RegionNow(np.array(_NOWHERE))
     match region:
+        case MovingCircleSpec(meets=True):
+            return RegionNow(np.array(_EVERYWHERE), None, centre)
         case MovingCircleSpec():
             return _circle(region.radius, centre, resolver.planar)
         case MovingRectangleSpec():

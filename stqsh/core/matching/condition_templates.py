@@ -8,6 +8,7 @@ from itertools import chain
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from stqsh.core.conditions.evaluation import columns_read
 from stqsh.spec.expression import (
@@ -96,8 +97,9 @@ class Template:
     @cached_property
     def around(self) -> tuple[RegionAround, ...]:
         """Its regions that move with objects."""
-        nodes = find_nodes(self.shape, InsideEachExpr)
-        return tuple(_around(node) for node in nodes if node.type in _MOVING)
+        places = (node for node in find_nodes(self.shape, InsideEachExpr) if node.type in _MOVING)
+        extents = (node for node in find_nodes(self.shape, ExtentTestExpr) if node.type in _MOVING)
+        return (*map(_around, places), *map(_around, extents))
 
     @cached_property
     def cover(self) -> tuple[RegionAround, ...]:
@@ -130,8 +132,9 @@ def read_template(shape: str, kinds: tuple[str, ...]) -> Template:
     return Template(msgspec.json.decode(shape, type=Expr), kinds)
 
 
-def _around(node: InsideEachExpr) -> RegionAround:
+def _around(node: InsideEachExpr | ExtentTestExpr) -> RegionAround:
     (x, _), sizes = node.operands[:2], node.operands[2:]
+    assert isinstance(x, ColumnExpr), "the place of a focal object is a column"
     return RegionAround(int(x.name.removesuffix(_X)[1:]), tuple(constant_number(one) for one in sizes))
 
 
@@ -191,6 +194,13 @@ class _Splitter:
                 return ContainsExpr(rewrite(operand, self.change), self.take(phrase, "STRING"), match)
             case InsideExpr(region):
                 return self.change_inside(region)
+            case ExtentTestExpr(around=MovingRectangleSpec(focal, xdist, ydist)):
+                sizes = self.take_around(focal, (xdist, ydist))
+                return replace(expr, type="moving_rect", operands=sizes, around=None)
+            case ExtentTestExpr(around=MovingCircleSpec(focal, radius)):
+                return replace(
+                    expr, type="moving_circle", operands=self.take_around(focal, (radius,)), around=None
+                )
         return None
 
     def change_now(self, expr: Expr) -> Expr:

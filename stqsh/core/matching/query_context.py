@@ -128,8 +128,9 @@ class QueryContext:
 
         x, y = self.centres(positions, steps)
         focal = self.queries.focal[positions]
-        far = extents.distances(mine, x, y, self.planar)
-        around = np.flatnonzero((self.queries.k[positions] > 0) & (focal >= 0) & ~np.isnan(x))
+        is_around = (self.queries.k[positions] > 0) & (focal >= 0) & ~np.isnan(x)
+        far = extents.distances(mine, np.where(is_around, np.nan, x), y, self.planar)
+        around = np.flatnonzero(is_around)
         if len(around):
             theirs = self.focal_extents(focal[around], steps[around])
             far[around] = extents.gaps(mine.take(around), theirs, self.planar)

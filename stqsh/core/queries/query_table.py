@@ -402,7 +402,7 @@ def _boxes(new: NewQueries) -> tuple[Array, Array]:
     box = np.array([_corners(region) for region in regions], np.float64).reshape(-1, 4)[new.which]
     radius = new.spread([_radius(region) for region in regions], np.float64)
     for name, values in new.numbers.items():
-        own = ~np.isnan(values)
+        own = ~np.isnan(values) & ~(new.spread([_meets(region) for region in regions], np.bool_))
         target = radius if name == "radius" else box[:, _CORNERS[name]]
         target[own] = values[own]
     return box, radius
@@ -431,4 +431,11 @@ def _neighbours(region: Region) -> int:
 
 def _radius(region: Region) -> float:
     """Return the radius of a circle; infinite for other regions."""
-    return region.radius if isinstance(region, CircleSpec | MovingCircleSpec) else np.inf
+    if isinstance(region, CircleSpec | MovingCircleSpec) and not _meets(region):
+        return region.radius
+    return np.inf
+
+
+def _meets(region: Region) -> bool:
+    """Return whether objects in all places may belong to a region, because extents must only meet it."""
+    return isinstance(region, MovingCircleSpec) and region.meets

@@ -105,7 +105,8 @@ def _of_extents(
     x1, y1, x2, y2 = extents_of(rows.value(tests[0].extent)).distinct.boxes[:, :-1]
     extent = (float(x1.min()), float(y1.min()), float(x2.max()), float(y2.max())) if len(there) else None
     touching = (structs.replace(test, relation="intersects") for test in tests)
-    box = region_box(tests[0]) if len(tests) == 1 else None
+    is_fixed = len(tests) == 1 and tests[0].around is None
+    box = region_box(tests[0]) if is_fixed else None
     return Absence(len(there), count(*tests), count(spec.condition), count(*touching), extent, box)
 
 

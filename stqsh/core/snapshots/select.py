@@ -92,7 +92,7 @@ def _focal_place(present: PresentObjects, found: Array) -> FocalPlace:
     from stqsh.core.conditions.extents import box_centres  # shapely: only when needed
 
     column = present.table.read(extent, found)
-    (x,), (y,) = box_centres(column)
+    (x,), (y,) = box_centres(column, present.resolver.planar)
     return FocalPlace(float(x), float(y), column[0].as_py())
 
 

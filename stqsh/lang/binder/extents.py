@@ -27,6 +27,8 @@ from stqsh.spec.expression import (
 )
 from stqsh.spec.region import (
     CircleSpec,
+    MovingCircleSpec,
+    MovingRectangleSpec,
     NamedRegionSpec,
     PolygonSpec,
     RectangleSpec,
@@ -41,7 +43,7 @@ def extent_test(node: ast.Inside, region: Region, stream: StreamSpec, catalogue:
     """Return the condition that extents have the relation of a node to its bound region.
 
     Raises:
-        NotSupportedError: the region moves, or is named by a parameter.
+        NotSupportedError: the region is named by a parameter.
     """
     extent, planar = _extent(stream), stream.planar
     relation: Literal["inside", "intersects"] = "inside" if node.relation == "INSIDE" else "intersects"
@@ -66,9 +68,10 @@ def extent_test(node: ast.Inside, region: Region, stream: StreamSpec, catalogue:
             return ExtentTestExpr(
                 extent, relation, "polygon", polygon=polygon, planar=planar, area=region.area, name=name
             )
-        case NamedRegionSpec():
-            raise NotSupportedError(f"a region named by a parameter {_OF_EXTENTS}", node.region.span)
-    raise NotSupportedError(f"a region that moves {_OF_EXTENTS}", node.region.span)
+        case MovingRectangleSpec() | MovingCircleSpec():
+            kind: Literal["rect", "circle"] = "rect" if isinstance(region, MovingRectangleSpec) else "circle"
+            return ExtentTestExpr(extent, relation, kind, planar=planar, around=region)
+    raise NotSupportedError(f"a region named by a parameter {_OF_EXTENTS}", node.region.span)
 
 
 def region_of(area: AreaSpec, stream: StreamSpec, catalogue: CatalogueView) -> RegionOfExpr:

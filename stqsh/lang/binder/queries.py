@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -53,6 +54,7 @@ from stqsh.spec.expression import (
     DistanceExpr,
     DistanceToExpr,
     Expr,
+    ExtentTestExpr,
     InsideEachExpr,
     InsideExpr,
     LiteralExpr,
@@ -62,6 +64,7 @@ from stqsh.spec.expression import (
     conjunction,
     conjuncts,
     find_nodes,
+    focal_keys_in,
     has_node,
     rewrite,
 )
@@ -86,7 +89,6 @@ from stqsh.spec.query import (
 )
 from stqsh.spec.region import (
     EVERYWHERE,
-    MOVING,
     CircleSpec,
     Key,
     MovingCircleSpec,
@@ -122,9 +124,9 @@ class _Query(NamedTuple):
     scope: Scope
 
     @property
-    def is_near_extents(self) -> bool:
-        """Whether its members are the nearest of objects with an extent, which are searched in each step."""
-        return self.spec.region.is_nearest and self.scope.stream.extent is not None
+    def searches_extents(self) -> bool:
+        """Whether its members are extents that are searched in each step: the nearest, or those around."""
+        return self.scope.stream.extent is not None and (self.spec.region.is_nearest or _surrounds(self.spec))
 
 
 def register(query: RegisterQuery, catalogue: CatalogueView) -> QuerySpec:
@@ -205,9 +207,17 @@ def _dwelling(spec: QuerySpec, aggregates: AggregateSpec, *, is_significant: boo
     # Slots compute distances from the centre of a region only step by step; ALTER may make the centre move.
     far = not is_nearest and any(has_node(expr, DistanceExpr) for expr in aggregates.values)
     order = (OrderColumn(DistanceExpr(), False),) if is_nearest else ()
-    again = is_nearest and spec.timing.each_step
+    again = spec.timing.each_step and (is_nearest or _surrounds(spec))
     spec = with_timing(spec, each_step=reads_now or far or again)
     return _composed(with_result(spec, order=order, aggregates=replace(aggregates, error=0.0)), held=True)
+
+
+def _surrounds(spec: QuerySpec) -> bool:
+    """Return whether a condition compares extents with regions around objects.
+
+    An index of places does not say for which idle objects such a condition changes when the region moves.
+    """
+    return any(test.around is not None for test in find_nodes(spec.condition, ExtentTestExpr))
 
 
 def _strays(region: BoundRegion, columns: Iterable[SelectColumn | OrderColumn]) -> bool:
@@ -242,8 +252,8 @@ def _continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
     spec = replace(query.spec, result=result, timing=timing_of(select), areas=_areas(query.spec, *listed))
     if spec.timing.sync_us is not None:
         return _refreshed(spec)
-    if query.is_near_extents:
-        return with_timing(_refreshed(spec), each_step=True)
+    if query.searches_extents:
+        return with_timing(_refreshed(spec) if spec.region.is_nearest else _limited(spec), each_step=True)
     if result.limit is None:  # any order gives the same rows, because updates are sent in the order of keys
         return with_result(spec, order=())
     return _nearest_of_nearest(spec, result.limit) if spec.region.is_nearest else _limited(spec)
@@ -321,7 +331,7 @@ def _check_forgotten(select: Select, spec: QuerySpec) -> None:
 def _continuous_aggregates(select: Select, query: _Query) -> QuerySpec:
     """Return a query for groups."""
     aggregates, timing = aggregated(select, query.scope), timing_of(select)
-    each_step = query.is_near_extents or _heed_time(aggregates, query.spec.region)
+    each_step = query.searches_extents or _heed_time(aggregates, query.spec.region)
     each_step = each_step and timing.sync_us is None
     names = [output.name for output in aggregates.select]
     columns = tuple(SelectColumn(*pair) for pair in zip(names, log_columns(aggregates), strict=True))
@@ -444,14 +454,14 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
     names = source.stream, source.qualifiers, catalogue, source.joined
     members = Scope(*names, no_distance=NOT_IN_WHERE, no_aggregate=NO_AGGREGATE_IN_WHERE, no_moving_region="")
     conditions = [condition(part, members) for part in rest]
-    conditions += _without_focal_objects(conditions, source.stream)
     distance: Expr | None = DISTANCE if place.has_centre else None
     if source.stream.extent is not None and inside is not None:
         conditions.insert(0, extent_test(inside, place, source.stream, catalogue))
         if isinstance(place, CircleSpec):
             distance = distance_from((place.x, place.y), source.stream)
         if inside.relation == "INTERSECTS":
-            place = EVERYWHERE
+            place = replace(place, meets=True) if isinstance(place, MovingCircleSpec) else EVERYWHERE
+    conditions += _without_focal_objects(conditions, source.stream)
     parts = over_meridian(place, source.stream, catalogue)
     if parts is not None:
         place = RectangleSpec(-ANTIMERIDIAN, parts.south, ANTIMERIDIAN, parts.north)
@@ -475,8 +485,7 @@ def _query(select: Select, catalogue: CatalogueView) -> _Query:
 
 def _without_focal_objects(conditions: list[Expr], stream: StreamSpec) -> list[Expr]:
     """Return conditions that exclude the focal objects of moving regions, wherever these occur."""
-    regions = [node.region for part in conditions for node in find_nodes(part, InsideExpr)]
-    keys = dict.fromkeys(region.focal for region in regions if isinstance(region, MOVING))
+    keys = dict.fromkeys(chain.from_iterable(map(focal_keys_in, conditions)))
     column = ColumnExpr(stream.key)
     return [CompareExpr("<>", column, LiteralExpr(key, stream.types[stream.key])) for key in keys]
 
