@@ -323,14 +323,23 @@ def test_a_map_draws_shapes(session: Session, tmp_path: Path) -> None:
     created(session, tmp_path, *SHAPES)
     list(session.execute("CREATE REGION zone AS POLYGON ((0 0, 1 0, 1 1, 0 0));"))
     asked = "REGISTER QUERY q{} AS SELECT id FROM shapes INTERSECTS {};"
+    around = "REGISTER QUERY near AS SELECT id FROM shapes NEAREST 1 TO 'pond';"
+    around += "REGISTER QUERY round AS SELECT id FROM shapes INTERSECTS CIRCLE(10 km) AROUND 'pond';"
     regions = ["RECT(0, 0, 1, 2)", "CIRCLE(5, 5, 10 km)", "zone"]
-    list(session.execute("".join(map(asked.format, range(3), regions)) + "RUN;"))
+    list(session.execute("".join(map(asked.format, range(3), regions)) + around + "RUN;"))
     [feed] = session.execute("MAP shapes;")
     assert isinstance(feed, MapFeed)
     scene = feed.look(1000, records=True)
     assert scene is not None
     places = scene.places
     keys = places.keys.to_pylist()
+    moving = {query.outline.name: query.outline for query in scene.drawn if query.outline.focal}
+    assert {name: (one.centre, one.focal) for name, one in moving.items()} == {
+        "near": ((2, 2), "pond"),
+        "round": ((2, 2), "pond"),
+    }
+    assert len(moving["round"].rings[0]) == 73
+    fixed = [query for query in scene.drawn if not query.outline.focal]
     assert places.within((5.5, 5.5, 7, 7)).tolist() == [key != "pond" for key in keys]
     way = places.edges(np.array([keys.index("way")]))
     assert way.tolist() == [[5, 5, 6, 7]]
@@ -346,12 +355,12 @@ def test_a_map_draws_shapes(session: Session, tmp_path: Path) -> None:
         ("pond", True, 5),
         ("way", False, 2),
     ]
-    assert [query.members.tolist() for query in scene.drawn] == [
+    assert [query.members.tolist() for query in fixed] == [
         [keys.index("pond")],
         [keys.index("way")],
         [keys.index("pond")],
     ]
-    assert [len(query.outline.rings[0]) for query in scene.drawn] == [5, 73, 4]
+    assert [len(query.outline.rings[0]) for query in fixed] == [5, 73, 4]
     projection = MapProjection(5, 5, 0.1, 100, 100, planar=True)
     for (x, y), nearest in {(3, 3): "pond", (1.5, 1.1): "pond", (5.4, 6): "way", (8, 8): "both"}.items():
         dot = tuple(float(one[0]) for one in projection.dots(np.array([x]), np.array([y])))
