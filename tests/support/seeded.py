@@ -29,6 +29,10 @@ AGGREGATES = (
     "SELECT body, COUNT(*), SUM(y) FROM posts INSIDE RECT(0, 0, 9, 5) GROUP BY body WINDOW 10 s SLIDE 4 s",
     "SELECT TOPK(body, 1), MIN(ts) FROM posts WHERE body CONTAINS 'street' WINDOW 6 s",
     "SELECT COUNT(*), TOPK(body, 2) FROM posts NEAREST 6 TO (4, 4)",
+    "SELECT COUNT(*), AVG(x), MIN(ts) FROM taxis NEAREST 5 TO 'k13' SYNC 4 s",
+    "SELECT COUNT(*), MIN(oid) FROM posts NEAREST 5 TO (3, 3) WINDOW 9 s SLIDE 2 s",
+    "SELECT MIN(ts) > NOW - 4 s AS fresh, COUNT(*) FROM taxis NEAREST 2 TO (6, 4)",
+    "SELECT ts > NOW - 5 s AS fresh, COUNT(*) FROM taxis NEAREST 6 TO 'k02' GROUP BY fresh",
 )
 """Aggregates over the streams of `moving_script` and `posts_script`: that follow, are refreshed, and end."""
 

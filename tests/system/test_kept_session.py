@@ -1,7 +1,7 @@
 """A session that an earlier version wrote opens, and goes on as it would have gone on there.
 
 `PYTHONPATH=tests python tests/system/test_kept_session.py` writes the archive of the present format with a
-real engine; archives of earlier formats stay.
+real engine; archives of earlier formats stay. `format-5-groups` has more aggregates than `format-5`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from support.local import local_session
 from support.running import Together, log_so_far, run_script
-from support.seeded import moving_script, posts_script
+from support.seeded import moving_script, posts_script, with_aggregates
 from support.stopped import run, run_rest
 
 from stqsh.client.api import connect
@@ -65,7 +65,7 @@ def keep(folder: Path) -> None:
     """Write the archive of the present format: a session that has run half of a script."""
     script = Together([moving_script(31, objects=20, steps=STEPS), posts_script(32, steps=STEPS)], [1, 1])
     file = script.write(folder)
-    text = file.read_text(encoding="utf-8")
+    text = with_aggregates(file.read_text(encoding="utf-8"))
     with connect(NAME, home=folder, autoplay=False) as session:
         run(session, f"{text.removesuffix(END)}RUN FOR {STEPS // 2} s;", file).wait()
         stop_engine(session.home)
