@@ -197,6 +197,9 @@ def test_options_for_java_are_added_to_those_of_stqsh(tmp_path: Path) -> None:
     found = configuration(EngineSettings(tmp_path, "yarn", of_spark=mine))["spark.driver.extraJavaOptions"]
     assert found.endswith("'-Dmine=a b'")
     assert "log4j2.properties" in found
+    mine = given(executor_extraJavaOptions="-Dmine='a b'")
+    found = configuration(EngineSettings(tmp_path, "yarn", of_spark=mine))["spark.executor.extraJavaOptions"]
+    assert found == "-XX:TieredStopAtLevel=1 '-Dmine=a b'"
 
 
 def test_executors_are_told_the_durability_and_use_the_drivers_python_unless_they_bring_their_own(

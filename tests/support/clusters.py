@@ -107,7 +107,6 @@ class Cluster:
             "spark.master": self.master,
             "spark.executor.memory": "700m",
             "spark.executor.cores": 1,
-            "spark.executor.extraJavaOptions": _QUICK_JAVA,
             "engine.slots": 2,
             "engine.memory": "1g",
             "session.home_root": str(self.folder / "homes"),

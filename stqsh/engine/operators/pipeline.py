@@ -72,8 +72,7 @@ def start_query(
     spool.prepare()
     arena = home.arena.folders if settings.local else home.arena.on_hosts
     context = OperatorContext(settings.slots, arena, home.path, settings.blobs, spool, first)
-    if settings.local:
-        spark = without_generated_code(spark)
+    spark = without_generated_code(spark)
     chunks = _read_source(spark, settings, spool, checkpoint)
     operators = None
     if settings.local:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from stqsh.profile import Value
 
 LOOPBACK = "127.0.0.1"
-JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-"""The setting with the driver's options for Java; those of the profile come after stqsh's own."""
+DRIVER_JAVA, EXECUTOR_JAVA = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
+"""The settings with options for Java; those of the profile come after stqsh's own."""
 PYTHON = "spark.pyspark.python"
 """The setting with the executors' Python: a path on their hosts, or in an archive: `./NAME/bin/python`."""
 CALLED = "stqsh-python"
@@ -196,10 +196,11 @@ def with_given(own: Mapping[str, str], given: Mapping[str, Value]) -> dict[str, 
         why = _ELSEWHERE.get(name, "stqsh's answers or its memory rest on it" if name in own else "")
         if name == _FILES or (name == _SECRET_FILE and _SECRET in own):
             continue
-        is_free = name in _FREE or name.startswith(_FREE_PREFIX) or name == JAVA_OPTIONS
+        is_added = name in (DRIVER_JAVA, EXECUTOR_JAVA) and name in own
+        is_free = name in _FREE or name.startswith(_FREE_PREFIX) or is_added
         if why and not is_free and own.get(name) != text:
             raise ProfileError(f"{value.origin}: {name} cannot be set: {why}", hint="leave it out")
-        if name != JAVA_OPTIONS:
+        if not is_added:
             found[name] = text
     return found
 

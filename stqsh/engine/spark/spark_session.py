@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 import stqsh
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.spark.cluster import (
-    JAVA_OPTIONS,
+    DRIVER_JAVA,
+    EXECUTOR_JAVA,
     LOOPBACK,
     executors_python,
     for_cluster,
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
 _PACKAGE_ROOT = Path(stqsh.__file__).resolve().parent.parent
 
 #: Compile with Java's first compiler only: Spark's code for a batch of a few rows is never hot enough for the
-#: second one, and the profiling code for it takes a fifth of the processor time of a session's start.
+#: second one, and the profiling code for it takes a fifth of the processor time of a session's start. In the
+#: executors of a cluster the second compiler took more than half of their first minutes.
 _JIT = ("-XX:TieredStopAtLevel=1",)
 
 #: Return memory: Spark's live objects take about 60 MB, but Java would let the young generation grow to 60 %
@@ -145,8 +147,8 @@ def _variables(variables: dict[str, str]) -> Iterator[None]:
 def without_generated_code(spark: SparkSession) -> SparkSession:
     """Return a session that shares Spark's context and interprets its plans instead of compiling them.
 
-    On one machine Spark processes a few rows a batch, while compiling generated code and the code itself take
-    a fifth of Java's processor time at the start. Sorting large sources still uses generated code.
+    Spark processes a few rows a batch, which hold arrays, while compiling generated code and the code itself
+    take a fifth of Java's processor time at the start. Sorting large sources still uses generated code.
     """
     session = spark.newSession()
     for key, value in INTERPRETED_PLANS.items():
@@ -175,7 +177,7 @@ def configuration(settings: EngineSettings) -> dict[str, str]:
     own = {
         "spark.sql.shuffle.partitions": str(settings.slots),
         "spark.driver.memory": settings.memory,
-        "spark.driver.extraJavaOptions": shlex.join(_java_options(settings)),
+        DRIVER_JAVA: shlex.join(_java_options(settings)),
     }
     if settings.local:
         # Nothing listens on a network: all ports that Spark opens are on the loopback.
@@ -190,6 +192,7 @@ def configuration(settings: EngineSettings) -> dict[str, str]:
         }
     else:
         own |= for_cluster(settings, _python_path())
+        own[EXECUTOR_JAVA] = shlex.join([*_JIT, *_given_options(settings, EXECUTOR_JAVA)])
     return with_given(_FIXED | INTERNAL_CONFIGURATION | own, settings.of_spark)
 
 
@@ -197,12 +200,13 @@ def _java_options(settings: EngineSettings) -> list[str]:
     """Return the options of the driver's Java process."""
     vfork = "-Djdk.lang.Process.launchMechanism=VFORK"
     scratch = f"-Djava.io.tmpdir={settings.scratch}"
-    return [vfork, _log_option(), scratch, *_JIT, *_HEAP, *settings.java_options, *_given_options(settings)]
+    given = _given_options(settings, DRIVER_JAVA)
+    return [vfork, _log_option(), scratch, *_JIT, *_HEAP, *settings.java_options, *given]
 
 
-def _given_options(settings: EngineSettings) -> list[str]:
-    """Return the options for the driver's Java that the profile adds."""
-    given = settings.of_spark.get(JAVA_OPTIONS)
+def _given_options(settings: EngineSettings, setting: str) -> list[str]:
+    """Return the options for Java that the profile adds by a setting."""
+    given = settings.of_spark.get(setting)
     return shlex.split(str(given.value)) if given is not None else []
 
 
