@@ -97,10 +97,10 @@ def _focal_records(spec: StreamSpec, chunks: list[Chunk]) -> list[pa.RecordBatch
     found = batches("focal", chunks)
     if spec.extent is None or not found:
         return found
-    from stqsh.core.conditions.extents import box_centres  # shapely: only when needed
+    from stqsh.core.conditions.extents import box_centres, extents_of  # shapely: only when needed
 
     records = concatenate(found)
-    centres = box_centres(records.column(spec.extent), spec.planar)
+    centres = box_centres(extents_of(records.column(spec.extent)), spec.planar)
     for axis, values in zip((spec.x, spec.y), centres, strict=True):
         at = records.schema.get_field_index(axis)
         column: Any = pa.array(values, records.schema.field(at).type, mask=np.isnan(values))

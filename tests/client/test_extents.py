@@ -233,6 +233,44 @@ def test_regions_around_an_object_have_the_centre_of_its_box(session: Session, t
     assert ("region", "INTERSECTS CIRCLE(250000) AROUND 'way'") in [row[:2] for row in shown.rows]
 
 
+def test_a_parameter_may_name_the_member_of_a_set(session: Session, tmp_path: Path) -> None:
+    lines = ['low,"LINESTRING (10.001 50.001, 10.002 50.002)",1', "west,POINT (10.001 50.02),1"]
+    created(session, tmp_path, *lines, '"over","LINESTRING (10.001 50.001, 10.001 50.02)",1')
+    zones = Path(__file__).parents[2] / "sample_data" / "zones.geojson"
+    list(session.execute(f"CREATE REGIONS zones FROM FILE '{zones}' NAME zone;"))
+    expected = {
+        "INSIDE zones[:z]": {"a": ["low"], "b": ["west"], "c": []},
+        "INTERSECTS zones[:z]": {"a": ["low", "over"], "b": ["over", "west"], "c": []},
+        "WHERE NOT loc INTERSECTS zones[:z]": {"a": ["west"], "b": ["low"], "c": ["low", "over", "west"]},
+    }
+    for number, (where, members) in enumerate(expected.items()):
+        zones_of = {"a": "south-west", "b": "north-west", "c": "north-east"}
+        lines = [f"{name}{number},{zones_of[name]}" for name in members]
+        (tmp_path / "q.csv").write_text("\n".join(["name,z", *lines, ""]))
+        select = f"SELECT id FROM shapes {where}"
+        list(session.execute(f"REGISTER QUERIES FROM FILE '{tmp_path}/q.csv' AS {select};"))
+    list(session.execute("RUN;"))
+    for number, members in enumerate(expected.values()):
+        for name, inside in members.items():
+            found = rows(session, f"SELECT id FROM {name}{number} ORDER BY id;")
+            assert [row["id"] for row in found] == inside, (name, number)
+
+
+def test_a_parameter_may_name_the_only_member_of_a_set(session: Session, tmp_path: Path) -> None:
+    created(session, tmp_path, "a,POINT (1 1),1", '"b","LINESTRING (1 1, 9 9)",1')
+    zone = {
+        "type": "Feature",
+        "properties": {"zone": "z"},
+        "geometry": shapely.box(0, 0, 2, 2).__geo_interface__,
+    }
+    (tmp_path / "z.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": [zone]}))
+    list(session.execute(f"CREATE REGIONS one FROM FILE '{tmp_path}/z.geojson' NAME zone;"))
+    (tmp_path / "q.csv").write_text("name,z\nq,z\n")
+    select = "SELECT id FROM shapes WHERE id <> 'c' AND loc INTERSECTS one[:z] INSIDE one[:z]"
+    list(session.execute(f"REGISTER QUERIES FROM FILE '{tmp_path}/q.csv' AS {select}; RUN;"))
+    assert rows(session, "SELECT id FROM q;") == [{"id": "a"}]
+
+
 def test_a_region_around_an_object_over_the_meridian_goes_on(session: Session, tmp_path: Path) -> None:
     lines = ['ship,"LINESTRING (179 0, 181 0)",1', "east,POINT (-179.5 0.2),1", "west,POINT (179.5 0.2),1"]
     created(session, tmp_path, *lines, '"both","LINESTRING (179.8 0.1, 180.2 0.1)",1', "far,POINT (0 0),1")
@@ -285,14 +323,23 @@ def test_a_map_draws_shapes(session: Session, tmp_path: Path) -> None:
     created(session, tmp_path, *SHAPES)
     list(session.execute("CREATE REGION zone AS POLYGON ((0 0, 1 0, 1 1, 0 0));"))
     asked = "REGISTER QUERY q{} AS SELECT id FROM shapes INTERSECTS {};"
+    around = "REGISTER QUERY near AS SELECT id FROM shapes NEAREST 1 TO 'pond';"
+    around += "REGISTER QUERY round AS SELECT id FROM shapes INTERSECTS CIRCLE(10 km) AROUND 'pond';"
     regions = ["RECT(0, 0, 1, 2)", "CIRCLE(5, 5, 10 km)", "zone"]
-    list(session.execute("".join(map(asked.format, range(3), regions)) + "RUN;"))
+    list(session.execute("".join(map(asked.format, range(3), regions)) + around + "RUN;"))
     [feed] = session.execute("MAP shapes;")
     assert isinstance(feed, MapFeed)
     scene = feed.look(1000, records=True)
     assert scene is not None
     places = scene.places
     keys = places.keys.to_pylist()
+    moving = {query.outline.name: query.outline for query in scene.drawn if query.outline.focal}
+    assert {name: (one.centre, one.focal) for name, one in moving.items()} == {
+        "near": ((2, 2), "pond"),
+        "round": ((2, 2), "pond"),
+    }
+    assert len(moving["round"].rings[0]) == 73
+    fixed = [query for query in scene.drawn if not query.outline.focal]
     assert places.within((5.5, 5.5, 7, 7)).tolist() == [key != "pond" for key in keys]
     way = places.edges(np.array([keys.index("way")]))
     assert way.tolist() == [[5, 5, 6, 7]]
@@ -308,12 +355,12 @@ def test_a_map_draws_shapes(session: Session, tmp_path: Path) -> None:
         ("pond", True, 5),
         ("way", False, 2),
     ]
-    assert [query.members.tolist() for query in scene.drawn] == [
+    assert [query.members.tolist() for query in fixed] == [
         [keys.index("pond")],
         [keys.index("way")],
         [keys.index("pond")],
     ]
-    assert [len(query.outline.rings[0]) for query in scene.drawn] == [5, 73, 4]
+    assert [len(query.outline.rings[0]) for query in fixed] == [5, 73, 4]
     projection = MapProjection(5, 5, 0.1, 100, 100, planar=True)
     for (x, y), nearest in {(3, 3): "pond", (1.5, 1.1): "pond", (5.4, 6): "way", (8, 8): "both"}.items():
         dot = tuple(float(one[0]) for one in projection.dots(np.array([x]), np.array([y])))

@@ -25,6 +25,7 @@ from stqsh.lang.binder.bind import bind
 from stqsh.lang.catalogue import Catalogue
 from stqsh.lang.syntax.parse import parse
 from stqsh.spec.chunk import columns_schema
+from stqsh.spec.region import Place
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.rows import Progress
 from stqsh.storage.update_log.files import LogCompactedError
@@ -102,6 +103,15 @@ class ObjectColumns:
             shown = np.flatnonzero(~shapely.is_missing(self.shapes))
             boxes[shown] = shapely.bounds(self.shapes[shown])
         return boxes
+
+    def place(self, number: int, planar: bool) -> Place:
+        """Return the place in the centre of the regions around an object: of an extent, that of its box."""
+        if self.shapes is None or self.shapes[number] is None:
+            return float(self.x[number]), float(self.y[number])
+        from stqsh.core.conditions.extents import Extents, Shapes, box_centres
+
+        (x,), (y,) = box_centres(Extents(Shapes(self.shapes[[number]]), np.zeros(1, np.int64)), planar)
+        return float(x), float(y)
 
     def within(self, box: tuple[float, float, float, float]) -> Array:
         """Return which objects' boxes share a point with a box; bool (n,)."""

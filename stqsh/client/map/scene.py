@@ -211,7 +211,8 @@ class MapFeed:
         if region.focal_key is not None:
             at = found.find(pa.array([region.focal_key]))
             if len(at):
-                focal, place = int(at[0]), (float(found.x[at[0]]), float(found.y[at[0]]))
+                focal = int(at[0])
+                place = found.place(focal, self.stream.spec.planar)
         outline = self._outlines.of_query(query, self.stream.spec.planar, place)
         return DrawnQuery(query, outline, members, size, focal, shades)
 

@@ -378,12 +378,11 @@ def gaps(extents: Extents, others: Extents, planar: bool) -> Array:
     return found
 
 
-def box_centres(column: pa.Array[Any], planar: bool) -> tuple[Array, Array]:
+def box_centres(extents: Extents, planar: bool) -> tuple[Array, Array]:
     """Return x and y of the centre of each extent's box, float64 (n,) each; NaN for NULL.
 
     On the sphere the box of an extent in several parts may lie over the 180th meridian.
     """
-    extents = extents_of(column)
     x1, y1, x2, y2 = extents.distinct.boxes
     x = (x1 + x2) / 2
     for row in np.flatnonzero(x2 - x1 > _HALF_TURN).tolist() if not planar else ():

@@ -41,7 +41,7 @@ class ObjectsAsOf(BatchObjects):
         self.sources, self.numbers, self.versions = objects.sources, objects.numbers, objects.versions
         self.removals = objects.removals
         self.timing = timing_at(objects.timing, due.refresh)
-        self._places = {}
+        self._places, self.coded_columns = {}, objects.coded_columns
         self._objects, self._seen, self._instant = objects, due.seen, due.refresh.instant
 
     def at(self, step: int) -> ObjectPlaces:
@@ -125,6 +125,7 @@ class EventsAsOf(BatchObjects):
         self.table, self.rows, self.stored = objects.table, objects.rows, objects.stored
         self.sources, self.numbers, self.versions = objects.sources, objects.numbers, objects.versions
         self.removals, self.timing, self._places = objects.removals, objects.timing, {}
+        self.coded_columns = objects.coded_columns
         self.events = objects.events
         self._steps = np.array([due.refresh.step for due in dues])
         self._instants = np.array([due.refresh.instant for due in dues])

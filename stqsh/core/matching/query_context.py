@@ -141,9 +141,11 @@ class QueryContext:
         from stqsh.core.conditions.extents import extents_of
 
         extent = self.batch.spec.extent
-        column = None if extent is None else self.conditions.coded(extent, versions)
+        column = None if extent is None else self.batch.objects.coded(extent)
         assert column is not None, "the objects have an extent, which is a text"
-        return extents_of(column)
+        every = extents_of(column)
+        none = len(every.shapes) - 1
+        return every._replace(of_row=np.append(every.of_row, none)[versions])
 
     def focal_extents(self, focal: Array, steps: Array) -> Extents:
         """Return the extents of focal objects, int32 (n,), after their own steps."""

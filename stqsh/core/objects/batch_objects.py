@@ -159,6 +159,7 @@ class BatchObjects:
         stored: The objects as stored before the batch.
         sources: What versions refer to: the batch's rows, and `stored`.
         versions: The number of versions.
+        coded_columns: The results of `coded` so far, by name.
     """
 
     def __init__(self, table: ObjectTable, batches: Sequence[pa.RecordBatch], timing: BatchTiming) -> None:
@@ -169,6 +170,7 @@ class BatchObjects:
         self.numbers = VersionNumbers(len(table), self.rows.arrays.obj, self.rows.roles)
         self.versions = self.numbers.versions
         self._places: dict[int, ObjectPlaces] = {}
+        self.coded_columns: dict[str, pa.Array[Any] | None] = {}
         self.removals = Removals.of_departures(self.rows, self.numbers)
 
     @cached_property
@@ -182,6 +184,13 @@ class BatchObjects:
     def events(self) -> Transitions:
         """All events of the batch, see `build`."""
         return build(self.accepted, self.rows.arrays, self.rows.roles, self.stored, self.timing)
+
+    def coded(self, name: str) -> pa.Array[Any] | None:
+        """Return a column of texts of all versions as a dictionary, made once; None for other columns."""
+        if name not in self.coded_columns:
+            every = np.arange(self.versions, dtype=np.int32)
+            self.coded_columns[name] = self.table.columns.show_coded(name, self.rows, every)
+        return self.coded_columns[name]
 
     def set_course(self, accepted: AcceptedRows, events: Transitions, removals: Removals) -> None:
         """Set the events of the batch, from which objects were removed.

@@ -89,10 +89,10 @@ def _focal_place(present: PresentObjects, found: Array) -> FocalPlace:
     if extent is None:
         (x,), (y,) = present.places(found)
         return FocalPlace(float(x), float(y))
-    from stqsh.core.conditions.extents import box_centres  # shapely: only when needed
+    from stqsh.core.conditions.extents import box_centres, extents_of  # shapely: only when needed
 
     column = present.table.read(extent, found)
-    (x,), (y,) = box_centres(column, present.resolver.planar)
+    (x,), (y,) = box_centres(extents_of(column), present.resolver.planar)
     return FocalPlace(float(x), float(y), column[0].as_py())
 
 

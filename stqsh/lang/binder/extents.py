@@ -9,20 +9,25 @@ that is the object's location.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace as with_fields
 from typing import Literal
+
+from msgspec.structs import replace
 
 from stqsh.lang.ast import expressions as ast
 from stqsh.lang.binder.parameters import Hole
 from stqsh.lang.binder.regions import over_meridian, polygon_text
 from stqsh.lang.catalogue import CatalogueView
-from stqsh.lang.errors import NotSupportedError
 from stqsh.spec.expression import (
+    AndExpr,
     CaseExpr,
     ColumnExpr,
+    CompareExpr,
     Expr,
     ExtentDistanceExpr,
     ExtentTestExpr,
     LiteralExpr,
+    OrExpr,
     RegionOfExpr,
 )
 from stqsh.spec.region import (
@@ -36,15 +41,14 @@ from stqsh.spec.region import (
 )
 from stqsh.spec.stream import AreaSpec, StreamSpec
 
-_OF_EXTENTS = "over objects with an extent"
-
 
 def extent_test(node: ast.Inside, region: Region, stream: StreamSpec, catalogue: CatalogueView) -> Expr:
     """Return the condition that extents have the relation of a node to its bound region.
 
-    Raises:
-        NotSupportedError: the region is named by a parameter.
+    A parameter may name the region's member of a set. Then each member is a case of the condition.
     """
+    if isinstance(region, NamedRegionSpec) and isinstance(region.member, Hole):
+        return _member_test(node, region, stream, catalogue)
     extent, planar = _extent(stream), stream.planar
     relation: Literal["inside", "intersects"] = "inside" if node.relation == "INSIDE" else "intersects"
     name = _name(node.region)
@@ -53,25 +57,40 @@ def extent_test(node: ast.Inside, region: Region, stream: StreamSpec, catalogue:
         area = region.area if isinstance(region, NamedRegionSpec) else None
         polygon = polygon_text(parts.regions)
         return ExtentTestExpr(extent, relation, "polygon", polygon=polygon, area=area, name=name)
+    test = ExtentTestExpr(extent, relation, "polygon", planar=planar, name=name)
     match region:
         case RectangleSpec():
-            return ExtentTestExpr(extent, relation, "rect", _numbers(region.box), planar=planar)
+            test = replace(test, type="rect", operands=_numbers(region.box))
         case CircleSpec(x, y, radius, area):
-            operands = _numbers((x, y, radius))
-            return ExtentTestExpr(extent, relation, "circle", operands, planar=planar, area=area, name=name)
+            test = replace(test, type="circle", operands=_numbers((x, y, radius)), area=area)
         case PolygonSpec():
-            return ExtentTestExpr(extent, relation, "polygon", polygon=polygon_text((region,)), planar=planar)
-        case NamedRegionSpec() if not isinstance(region.member, Hole):
-            area_spec = catalogue.area(region.name)
-            assert area_spec is not None, "the region is bound"
-            polygon = polygon_text(catalogue.polygons(area_spec, region.member))
-            return ExtentTestExpr(
-                extent, relation, "polygon", polygon=polygon, planar=planar, area=region.area, name=name
-            )
-        case MovingRectangleSpec() | MovingCircleSpec():
-            kind: Literal["rect", "circle"] = "rect" if isinstance(region, MovingRectangleSpec) else "circle"
-            return ExtentTestExpr(extent, relation, kind, planar=planar, around=region)
-    raise NotSupportedError(f"a region named by a parameter {_OF_EXTENTS}", node.region.span)
+            test = replace(test, polygon=polygon_text((region,)))
+        case NamedRegionSpec():
+            polygon = polygon_text(catalogue.polygons(_area(region, catalogue), region.member))
+            test = replace(test, polygon=polygon, area=region.area)
+        case MovingRectangleSpec():
+            test = replace(test, type="rect", around=region)
+        case MovingCircleSpec():
+            test = replace(test, type="circle", around=region)
+    return test
+
+
+def _member_test(
+    node: ast.Inside, region: NamedRegionSpec, stream: StreamSpec, catalogue: CatalogueView
+) -> Expr:
+    """Return the condition of `extent_test` for the member that a parameter names."""
+    wanted, cases = LiteralExpr(region.member, "STRING"), []
+    for name in sorted(_area(region, catalogue).members):
+        one = with_fields(node, region=ast.NamedRegion(region.name, ast.Literal(name, "STRING")))
+        test = extent_test(one, replace(region, member=name), stream, catalogue)
+        cases.append(AndExpr((CompareExpr("=", wanted, LiteralExpr(name, "STRING")), test)))
+    return OrExpr(tuple(cases))  # also of one: comparisons of constants are no conjuncts
+
+
+def _area(region: NamedRegionSpec, catalogue: CatalogueView) -> AreaSpec:
+    found = catalogue.area(region.name)
+    assert found is not None, "the region is bound"
+    return found
 
 
 def region_of(area: AreaSpec, stream: StreamSpec, catalogue: CatalogueView) -> RegionOfExpr:
