@@ -11,6 +11,7 @@ their candidates again at the first refresh of a batch, so Aggregate keeps group
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,7 @@ from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.query_context import context_of
 from stqsh.core.nearest.candidate_changes import CandidateChanges, no_longer_candidates, sent_before_pause
 from stqsh.core.nearest.refreshed_neighbours import RefreshedNeighbours
+from stqsh.core.objects.batch_objects import ObjectPlaces
 from stqsh.core.output.batch_output import BatchOutput
 from stqsh.core.output.merge import MergedUpdates, MergeInput
 from stqsh.core.output.partials import CandidateOffers
@@ -70,6 +72,20 @@ class _Offered(NamedTuple):
         found: Array = same
         return found
 
+    def joined(self, more: _Offered) -> _Offered:
+        """Return these and more of them."""
+        changes = CandidateChanges(*map(np.concatenate, zip(self.changes, more.changes, strict=True)))
+        if self.keys is None or more.keys is None:
+            return _Offered(changes, None)
+        return _Offered(changes, pa.concat_arrays([self.keys, more.keys]))
+
+
+class _Searched(NamedTuple):
+    """The queries of the last refresh, int64 (n,), and the objects as it saw them."""
+
+    positions: Array
+    places: ObjectPlaces
+
 
 class RefreshedNearestLogic(RefreshedLogic):
     """One batch of a stream's queries over the k nearest at refreshes."""
@@ -79,6 +95,7 @@ class RefreshedNearestLogic(RefreshedLogic):
         self._conditions = QueryConditions(batch.state, self.prefix, self.queries, batch.objects, batch.focal)
         self._result = kind.result(self, self._conditions)
         self._last: _Offered | None = None
+        self._searched: _Searched | None = None
 
     def register(self, positions: Array, new: NewQueries) -> None:
         """Store the conditions of new queries and what they show, and announce them to Aggregate."""
@@ -120,7 +137,13 @@ class RefreshedNearestLogic(RefreshedLogic):
         step = due.refresh.step
         if due.begin:
             self._result.begin(due.positions, step)
-        found = RefreshedNeighbours(self.batch, self.queries, self.prefix, due).of(due.positions, windows_us)
+        search = RefreshedNeighbours(self.batch, self.queries, self.prefix, due)
+        keep = self._keep(due, search)
+        kept, before = before.where(keep[before.query]), before.where(~keep[before.query])
+        due = due._replace(positions=due.positions[~keep[due.positions]])
+        if not len(due.positions):
+            return kept
+        found = search.of(due.positions, windows_us)
         for counter in (self.queries.tested, self.queries.matched):
             np.add.at(counter, found.query, 1)
         after, count = Sent(found.query, found.obj, found.version), len(found.query)
@@ -131,8 +154,32 @@ class RefreshedNearestLogic(RefreshedLogic):
         offered = _Offered(come, self._result.keys(come, due.refresh.instant))
         fresh = offered.where(~offered.is_among(self._last, len(self.batch.objects.table)))
         self._offer(*fresh)
+        if self._last is not None and keep.any():
+            offered = self._last.where(keep[self._last.changes.query]).joined(offered)
         self._last = offered
-        return after
+        return together([kept, after])
+
+    def _keep(self, due: DueQueries, search: RefreshedNeighbours) -> Array:
+        """Return which queries certainly have the neighbours of the refresh before, bool (queries,)."""
+        keep, searched = np.zeros(len(self.queries), np.bool_), self._searched
+        if self.batch.spec.extent is None:
+            return keep
+        self._searched = _Searched(due.positions, search.places)
+        if searched is None or self._last is None:
+            return keep
+        mine = due.positions[self._lasting[due.positions] & np.isin(due.positions, searched.positions)]
+        keep[mine] = ~search.may_differ(mine, self._last.changes, searched.places)
+        return keep
+
+    @cached_property
+    def _lasting(self) -> Array:
+        """Which queries have other neighbours only if records change them, bool (queries,)."""
+        timings, templates = self._timings(), self._conditions.templates
+        if timings.compared:
+            return np.zeros(len(self.queries), np.bool_)
+        follows = np.array([*(bool(one.instants or one.around) for one in templates), False])
+        lasting: Array = (self.queries.focal < 0) & (timings.windows_us < 0) & ~follows[self.queries.template]
+        return lasting
 
     def _withdraw_lost(self, gone: Sent, due: DueQueries, windows_us: Array) -> None:
         """Withdraw members that are no longer among the nearest at a refresh, with what is shown of them."""

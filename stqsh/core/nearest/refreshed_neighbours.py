@@ -14,10 +14,14 @@ from stqsh.core.groups.refresh_schedule import DueQueries
 from stqsh.core.groups.refreshed_members import ObjectsAsOf, context_as_of
 from stqsh.core.kernels.geometry.distance import distances_between
 from stqsh.core.kernels.index.static_rects import IS, CandidatePairs
+from stqsh.core.nearest.candidate_changes import CandidateChanges
 from stqsh.core.nearest.circle_search import CircleSearch, SearchCircles
 from stqsh.core.nearest.near_extents import within_kth
-from stqsh.core.objects.batch_objects import arrivals_at
+from stqsh.core.objects.batch_objects import ObjectPlaces, arrivals_at
 from stqsh.core.queries.query_table import QueryTable
+
+_MOST_PAIRS = 1 << 20
+"""The most pairs of changed objects and queries that are compared, rather than searching again."""
 
 
 class Neighbours(NamedTuple):
@@ -52,6 +56,42 @@ class RefreshedNeighbours:
         self._step, self._queries = due.refresh.step, queries
         self._objects = ObjectsAsOf(batch.objects, due)
         self._context = context_as_of(batch, self._objects, queries, prefix, due)
+
+    @property
+    def places(self) -> ObjectPlaces:
+        """The objects as the refresh sees them."""
+        return self._objects.at(self._step)
+
+    def may_differ(self, positions: Array, found: CandidateChanges, places: ObjectPlaces) -> Array:
+        """Return which queries may have other neighbours than at an earlier refresh of the piece, bool (n,).
+
+        Idea: over extents most records are farther away than the k-th neighbour. A query keeps its neighbours
+        if none of them has changed since, and the box of no changed object is as near as the farthest. Cost:
+        the changed objects times the queries, instead of all objects.
+
+        Args:
+            positions: The queries: of fixed places, without windows, and with conditions on records alone.
+            found: The neighbours at the earlier refresh.
+            places: The objects as it saw them.
+        """
+        from stqsh.core.conditions import extents  # shapely: only when needed
+
+        now, size = self.places, len(self._queries)
+        changed = (now.versions != places.versions) | (np.isnan(now.x) != np.isnan(places.x))
+        differs: Array = np.isin(positions, found.query[changed[found.obj]])
+        come, rest = np.flatnonzero(changed & ~np.isnan(now.x)), np.flatnonzero(~differs)
+        if len(come) * len(rest) > _MOST_PAIRS:
+            return np.ones(len(positions), np.bool_)
+        farthest = np.full(size, -np.inf)
+        np.maximum.at(farthest, found.query, found.distance)
+        is_full = np.bincount(found.query, minlength=size) >= self._queries.k
+        reach = np.where(is_full, farthest, np.inf)[positions[rest]]
+        x, y = self._context.centres(positions[rest], np.full(len(rest), self._step))
+        owner, number = np.repeat(np.arange(len(rest)), len(come)), np.tile(np.arange(len(come)), len(rest))
+        shapes = self._context.extents(now.versions[come]).take(number)
+        near = extents.least_distances(shapes, x[owner], y[owner], self._context.planar) <= reach[owner]
+        differs[rest[owner[near]]] = True
+        return differs
 
     def of(self, positions: Array, window_us: Array) -> Neighbours:
         """Return the k nearest of each query, or all if there are fewer; the smaller key wins ties.
