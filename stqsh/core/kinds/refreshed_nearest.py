@@ -81,10 +81,10 @@ class _Offered(NamedTuple):
 
 
 class _Searched(NamedTuple):
-    """The queries of the last refresh, int64 (n,), and the objects as it saw them."""
+    """The queries of the last refresh, int64 (n,), and the objects and focal objects as it saw them."""
 
     positions: Array
-    places: ObjectPlaces
+    seen: tuple[ObjectPlaces, ObjectPlaces]
 
 
 class RefreshedNearestLogic(RefreshedLogic):
@@ -164,21 +164,21 @@ class RefreshedNearestLogic(RefreshedLogic):
         keep, searched = np.zeros(len(self.queries), np.bool_), self._searched
         if self.batch.spec.extent is None:
             return keep
-        self._searched = _Searched(due.positions, search.places)
+        self._searched = _Searched(due.positions, search.seen)
         if searched is None or self._last is None:
             return keep
         mine = due.positions[self._lasting[due.positions] & np.isin(due.positions, searched.positions)]
-        keep[mine] = ~search.may_differ(mine, self._last.changes, searched.places)
+        keep[mine] = ~search.may_differ(mine, self._last.changes, searched.seen)
         return keep
 
     @cached_property
     def _lasting(self) -> Array:
-        """Which queries have other neighbours only if records change them, bool (queries,)."""
+        """Which queries have other neighbours only if records change, bool (queries,)."""
         timings, templates = self._timings(), self._conditions.templates
         if timings.compared:
             return np.zeros(len(self.queries), np.bool_)
         follows = np.array([*(bool(one.instants or one.around) for one in templates), False])
-        lasting: Array = (self.queries.focal < 0) & (timings.windows_us < 0) & ~follows[self.queries.template]
+        lasting: Array = (timings.windows_us < 0) & ~follows[self.queries.template]
         return lasting
 
     def _withdraw_lost(self, gone: Sent, due: DueQueries, windows_us: Array) -> None:

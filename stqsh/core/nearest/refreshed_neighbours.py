@@ -49,6 +49,12 @@ NOBODY = Neighbours(
 )
 
 
+def _have_changed(before: ObjectPlaces, now: ObjectPlaces) -> Array:
+    """Return which objects have another record, or have come or gone; bool (n,)."""
+    changed: Array = (now.versions != before.versions) | (np.isnan(now.x) != np.isnan(before.x))
+    return changed
+
+
 class RefreshedNeighbours:
     """Finds the k nearest objects of queries at one refresh of a batch."""
 
@@ -58,40 +64,56 @@ class RefreshedNeighbours:
         self._context = context_as_of(batch, self._objects, queries, prefix, due)
 
     @property
-    def places(self) -> ObjectPlaces:
-        """The objects as the refresh sees them."""
-        return self._objects.at(self._step)
+    def seen(self) -> tuple[ObjectPlaces, ObjectPlaces]:
+        """The objects and the focal objects as the refresh sees them."""
+        return self._objects.at(self._step), self._context.batch.focal.at(self._step)
 
-    def may_differ(self, positions: Array, found: CandidateChanges, places: ObjectPlaces) -> Array:
+    def may_differ(
+        self, positions: Array, found: CandidateChanges, seen: tuple[ObjectPlaces, ObjectPlaces]
+    ) -> Array:
         """Return which queries may have other neighbours than at an earlier refresh of the piece, bool (n,).
 
         Idea: over extents most records are farther away than the k-th neighbour. A query keeps its neighbours
-        if none of them has changed since, and the box of no changed object is as near as the farthest. Cost:
-        the changed objects times the queries, instead of all objects.
+        if neither they nor its focal object have changed since, and the box of no changed object is as near
+        as the farthest. Cost: the changed objects times the queries, instead of all objects.
 
         Args:
-            positions: The queries: of fixed places, without windows, and with conditions on records alone.
+            positions: The queries: without windows, and with conditions on records alone.
             found: The neighbours at the earlier refresh.
-            places: The objects as it saw them.
+            seen: What it has seen, see `seen`.
         """
         from stqsh.core.conditions import extents  # shapely: only when needed
 
-        now, size = self.places, len(self._queries)
-        changed = (now.versions != places.versions) | (np.isnan(now.x) != np.isnan(places.x))
+        (now, focal_now), (before, focal_before) = self.seen, seen
+        changed = _have_changed(before, now)
         differs: Array = np.isin(positions, found.query[changed[found.obj]])
+        focal = self._queries.focal[positions]
+        differs[focal >= 0] |= _have_changed(focal_before, focal_now)[focal[focal >= 0]]
         come, rest = np.flatnonzero(changed & ~np.isnan(now.x)), np.flatnonzero(~differs)
         if len(come) * len(rest) > _MOST_PAIRS:
             return np.ones(len(positions), np.bool_)
-        farthest = np.full(size, -np.inf)
+        x, y, slack = self._centres_of_extents(positions[rest])
+        size, farthest = len(self._queries), np.full(len(self._queries), -np.inf)
         np.maximum.at(farthest, found.query, found.distance)
         is_full = np.bincount(found.query, minlength=size) >= self._queries.k
-        reach = np.where(is_full, farthest, np.inf)[positions[rest]]
-        x, y = self._context.centres(positions[rest], np.full(len(rest), self._step))
+        reach = np.where(is_full, farthest, np.inf)[positions[rest]] + slack
         owner, number = np.repeat(np.arange(len(rest)), len(come)), np.tile(np.arange(len(come)), len(rest))
         shapes = self._context.extents(now.versions[come]).take(number)
         near = extents.least_distances(shapes, x[owner], y[owner], self._context.planar) <= reach[owner]
         differs[rest[owner[near]]] = True
         return differs
+
+    def _centres_of_extents(self, positions: Array) -> tuple[Array, Array, Array]:
+        """Return the centres of queries, NaN if there is none, and how far their focal extents reach."""
+        from stqsh.core.conditions import extents
+
+        context, steps = self._context, np.full(len(positions), self._step)
+        x, y = context.centres(positions, steps)
+        slack, focal = np.zeros(len(positions)), self._queries.focal[positions]
+        around = np.flatnonzero(~np.isnan(x) & (focal >= 0))
+        theirs = context.focal_extents(focal[around], steps[around])
+        slack[around] = extents.reaches_of_boxes(theirs, context.planar)
+        return x, y, slack
 
     def of(self, positions: Array, window_us: Array) -> Neighbours:
         """Return the k nearest of each query, or all if there are fewer; the smaller key wins ties.
@@ -130,12 +152,7 @@ class RefreshedNeighbours:
         context, found = self._context, [NOBODY]
         present = arrivals_at(self._objects, self._step, among)
         shapes = context.extents(present.new)
-        steps = np.full(len(positions), self._step)
-        x, y = context.centres(positions, steps)
-        slack, focal = np.zeros(len(positions)), self._queries.focal[positions]
-        around = np.flatnonzero(~np.isnan(x) & (focal >= 0))
-        theirs = context.focal_extents(focal[around], steps[around])
-        slack[around] = extents.reaches_of_boxes(theirs, context.planar)
+        x, y, slack = self._centres_of_extents(positions)
         for number in np.flatnonzero(~np.isnan(x)).tolist():
             position = positions[number]
             at_x, at_y = (np.full(len(present.obj), axis[number]) for axis in (x, y))
