@@ -19,7 +19,7 @@ from support.posts import free_port
 from support.query_streams import execute, intakes, session_without_engine
 
 from stqsh.client.api import Session
-from stqsh.client.read.stream_waits import awaited_rows
+from stqsh.client.read.stream_waits import AwaitedRows
 from stqsh.client.results import Rows
 from stqsh.client.statements.describe import dump
 from stqsh.errors import StqshError
@@ -108,6 +108,23 @@ def test_a_directory_that_disappears_is_shown(session: Session, tmp_path: Path) 
     assert texts(session) == {"a": "CIRCLE(1, 2, 5.0)"}
 
 
+def test_files_that_are_there_before_a_run_are_awaited(session: Session, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "1.csv").write_text("name,x,r\na,1,5\n")
+    execute(session, CREATE.format(source=f"DIRECTORY '{folder}' FORMAT CSV"))
+    rows = AwaitedRows(session.connection)
+    assert rows.stream() == stream_of(session)
+    with intakes(session):
+        wait_until(lambda: rows.stream() is None)
+        assert texts(session) == {"a": "CIRCLE(1, 2, 5.0)"}
+    (folder / "2.csv").write_text("name,x,r\n")
+    rows = AwaitedRows(session.connection)
+    assert rows.stream() is not None
+    (folder / "2.csv").write_text("name,x,r\nb,1,5\n")  # it grows, perhaps for ever
+    assert rows.stream() is None
+
+
 def test_lines_of_a_socket_are_rows(session: Session) -> None:
     port = free_port()
     execute(session, CREATE.format(source=f"SOCKET '127.0.0.1:{port}' FORMAT CSV"))
@@ -168,8 +185,9 @@ def test_rows_of_standard_input_are_awaited_up_to_its_end(
         with intakes(session):
             os.write(writing, b"name,x,r\na,1,5\n")
             wait_for(session, 1)
-            assert awaited_rows(session.connection) == stream_of(session)
+            rows = AwaitedRows(session.connection)
+            assert rows.stream() == stream_of(session)
             os.write(writing, b"b,2,5")
             os.close(writing)
-            wait_until(lambda: awaited_rows(session.connection) is None)
+            wait_until(lambda: rows.stream() is None)
     assert texts(session) == {"a": "CIRCLE(1, 2, 5.0)", "b": "CIRCLE(2, 2, 5.0)"}

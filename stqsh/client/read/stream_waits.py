@@ -1,14 +1,15 @@
-"""Wait for a stream's records: for its first, and for those that the same client has inserted or pipes in."""
+"""Wait for records that are on their way: a stream's first, inserted ones, and rows of query streams."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from math import inf
+from pathlib import Path
 
 from stqsh.client.connection import Connection
 from stqsh.client.stdin_pump import pumped_folder
-from stqsh.spec.stream import StreamSpec
+from stqsh.spec.stream import DirectorySourceSpec, StreamSpec
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.layouts import PLAYING
 from stqsh.storage.queries.query_streams import QueryStreamRow, live_query_streams
@@ -63,21 +64,52 @@ def wait_for_inserted(
     return False
 
 
-def awaited_rows(connection: Connection) -> QueryStreamRow | None:
-    """Return the query stream whose rows come from this client's standard input and are not all applied."""
-    spool = pumped_folder()
-    if spool is None:
-        return None
-    from stqsh.sources.live.line_spool import has_passed_end  # pyarrow: only when needed
+class AwaitedRows:
+    """The rows of query streams that a RUN waits for, because they are there before it begins.
 
-    for stream in live_query_streams(connection.db):
-        if connection.home.stream(stream.id) == spool.parent and not has_passed_end(spool, stream.position):
-            return stream
-    return None
+    These are all rows of this client's standard input, and those of the files that directories have when this
+    is made. A file that grows afterwards is not waited for.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._files: dict[int, dict[str, int]] = {}
+        self._ends: dict[int, int] = {}
+        self.stream()
+
+    def stream(self) -> QueryStreamRow | None:
+        """Return a query stream that has not applied all of its rows yet; None if there is none."""
+        awaited = [each for each in live_query_streams(self._connection.db) if self._awaits(each)]
+        return awaited[0] if awaited else None
+
+    def _awaits(self, stream: QueryStreamRow) -> bool:
+        folder = self._connection.home.stream(stream.id)
+        if isinstance(stream.spec.rows.source, DirectorySourceSpec):
+            return self._awaits_files(stream, folder, Path(stream.spec.rows.source.path))
+        spool = pumped_folder()
+        if spool is None or folder != spool.parent:
+            return False
+        from stqsh.sources.live.line_spool import has_passed_end  # pyarrow: only when needed
+
+        return not has_passed_end(spool, stream.position)
+
+    def _awaits_files(self, stream: QueryStreamRow, folder: Path, directory: Path) -> bool:
+        from stqsh.sources.live.directory_spool import taken_records, untaken_files  # pyarrow: as above
+        from stqsh.sources.live.line_spool import SPOOL
+        from stqsh.sources.live.record_spool import PART
+
+        if stream.id not in self._ends:
+            now = untaken_files(directory, folder / SPOOL)
+            before = self._files.get(stream.id, now)
+            self._files[stream.id] = {name: size for name, size in before.items() if now.get(name) == size}
+            if self._files[stream.id]:
+                return True
+            self._ends[stream.id] = taken_records(folder / SPOOL)
+        return stream.position.get(PART, 0) < self._ends[stream.id]
 
 
-def wait_for_rows(connection: Connection, tell: Tell | None = None) -> None:
-    """Wait until standard input has ended, and the query stream that reads it has applied its rows.
+def wait_for_rows(connection: Connection, rows: AwaitedRows, tell: Tell | None = None) -> None:
+    """Wait until query streams have applied all awaited rows.
 
     Raises:
         EngineDeadError: the engine dies.
@@ -85,7 +117,7 @@ def wait_for_rows(connection: Connection, tell: Tell | None = None) -> None:
     """
     connection.wake()
     for progress in connection.watch():
-        if awaited_rows(connection) is None:
+        if rows.stream() is None:
             return
         if tell is not None:
             tell(progress)

@@ -18,7 +18,7 @@ from stqsh.client.read.accuracy import accuracies
 from stqsh.client.read.answers import answer_of
 from stqsh.client.read.snapshots import SnapshotReader, SnapshotResult
 from stqsh.client.read.stream_waits import (
-    awaited_rows,
+    AwaitedRows,
     is_about_to_play,
     wait_for_first,
     wait_for_inserted,
@@ -63,7 +63,7 @@ from stqsh.spec.log import RunSpec, RunToEnd, StreamPaused
 from stqsh.spec.query import BUILT_IN, QuerySpec, SnapshotSpec, kind_of_region
 from stqsh.spec.region import EVERYWHERE
 from stqsh.spec.source_facts import set_aside_text
-from stqsh.spec.stream import FileSourceSpec, StreamSpec
+from stqsh.spec.stream import FileSourceSpec, StdinSourceSpec, StreamSpec
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import (
     find_area,
@@ -211,7 +211,7 @@ def create_view(context: StatementContext, statement: statements.CreateView) -> 
 
 
 def run(context: StatementContext, statement: statements.Run) -> Iterator[Outcome]:
-    """Execute RUN in all its forms; it begins once a query stream has all rows from standard input."""
+    """Execute RUN in all its forms; it begins once query streams have the rows that are there already."""
     bound = bind(statement, context.view)
     yield from rows_to_come(context.connection)
     with locating(statement.piece):
@@ -220,12 +220,16 @@ def run(context: StatementContext, statement: statements.Run) -> Iterator[Outcom
 
 
 def rows_to_come(connection: Connection) -> Iterator[WaitNotice]:
-    """Wait until the query stream that reads this client's standard input has applied all of its rows."""
-    stream = awaited_rows(connection)
+    """Wait until query streams have applied the rows of standard input and of the files in directories."""
+    rows = AwaitedRows(connection)
+    stream = rows.stream()
     if stream is not None:
-        text = f"waiting for the rows of {stream.name}, up to the end of standard input … (Ctrl-C leaves)"
-        yield WaitNotice(text, lambda tell: wait_for_rows(connection, tell))
-        wait_for_rows(connection)
+        source = "the files in its directory"
+        if isinstance(stream.spec.rows.source, StdinSourceSpec):
+            source = "up to the end of standard input"
+        text = f"waiting for the rows of {stream.name}, {source} … (Ctrl-C leaves)"
+        yield WaitNotice(text, lambda tell: wait_for_rows(connection, rows, tell))
+        wait_for_rows(connection, rows)
 
 
 def start_run(context: StatementContext, text: str, spec: RunSpec, span: Span = NOWHERE) -> RunHandle:

@@ -12,6 +12,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -194,6 +195,24 @@ def _whole_lines(ledger: Path) -> list[bytes]:
         return ledger.read_bytes().split(b"\n")[:-1]
     except FileNotFoundError:
         return []
+
+
+def untaken_files(directory: Path, spool: Path) -> dict[str, int]:
+    """Return the sizes of the files of a directory that are not in the ledger of a spool yet, by name."""
+    taken = {msgspec.json.decode(line, type=TakenFile).name for line in _whole_lines(spool / _LEDGER)}
+    found = {}
+    for entry in _entries(directory):
+        if _ledger_name(entry.name) in taken or not _is_candidate(entry):
+            continue
+        with suppress(FileNotFoundError):  # deleted a moment ago
+            found[entry.name] = entry.stat().st_size
+    return found
+
+
+def taken_records(spool: Path) -> int:
+    """Return the place after the records of all files in the ledger of a spool."""
+    lines = _whole_lines(spool / _LEDGER)
+    return msgspec.json.decode(lines[-1], type=TakenFile).end if lines else 0
 
 
 def index_part(spool: Path, stop: int) -> tuple[str, bytes]:

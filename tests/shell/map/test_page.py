@@ -292,7 +292,7 @@ def test_tiles_come_from_where_the_setting_says(browser: Browser, town: Town, tm
         town.session.execute("SET map.tiles = off; SET map.credit = '';")
 
 
-def test_a_hundred_thousand_objects_are_drawn_thirty_times_a_second(
+def test_a_hundred_thousand_objects_are_drawn_faster_than_as_many_squares(
     browser: Browser, town: Town, tmp_path: Path
 ) -> None:
     state = PageStates(town.feed()).next()
@@ -311,27 +311,36 @@ def test_a_hundred_thousand_objects_are_drawn_thirty_times_a_second(
     file = tmp_path / "many.html"
     file.write_bytes(page(json.dumps(many).encode()))
     browser.open(file.as_uri() + "#x=10&y=50&scale=220")
-    # Other work on the machine may take a series its cores.
-    medians = [time_of_pictures(browser)]
-    while medians[-1] >= 1000 / 30 and len(medians) < 5:
-        medians.append(time_of_pictures(browser))
-    assert min(medians) < 1000 / 30, f"a picture takes {min(medians):.0f} ms"
-
-
-def time_of_pictures(browser: Browser) -> float:
-    """The median time from picture to picture while the map is moved, in ms."""
     browser.run("""
+        const plain = document.body.appendChild(document.createElement("canvas"));
+        plain.width = innerWidth;
+        plain.height = innerHeight;
+        window.squares = () => {
+          const to = plain.getContext("2d");
+          to.clearRect(0, 0, plain.width, plain.height);
+          for (const x of state.objects.x) to.fillRect(x % 1 * plain.width, x * 10 % 1 * plain.height, 3, 3);
+        };""")
+    # A picture takes about a quarter of the time; other work on the machine may take a series its cores.
+    ratios: list[float] = []
+    while min(ratios, default=1.0) >= 1.0 and len(ratios) < 3:
+        picture, squares = (time_of_pictures(browser, draw) for draw in ("pan(3, 1); paint()", "squares()"))
+        ratios.append(picture / squares)
+    assert min(ratios) < 1.0
+
+
+def time_of_pictures(browser: Browser, draw: str) -> float:
+    """The median time from picture to picture, in ms."""
+    browser.run(f"""
         window.times = [];
         let last = performance.now();
-        (function next() {
-          requestAnimationFrame((now) => {
+        (function next() {{
+          requestAnimationFrame((now) => {{
             times.push(now - last);
             last = now;
-            pan(3, 1);
-            paint();
+            {draw};
             if (times.length < 63) next();
-          });
-        })();""")
+          }});
+        }})();""")
     browser.wait(lambda: browser.run("return times.length") == 63, "all pictures are drawn")
     return statistics.median(browser.run("return times")[2:])
 
