@@ -7,7 +7,7 @@ import math
 import random
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from support.budget import share
 from support.local import local_session
 from support.oracle.extents import Shape, apart, far, relates
 from support.oracle.geometry import Place
+from support.oracle.timing import Answer, Reader, Timing
 from support.running import run_script
 
 STEPS = 4
@@ -44,6 +45,9 @@ SEAM = 180.125
 """How far east a case at the 180th meridian is typed; no corner is on the meridian then."""
 
 EARTH_M = 6_371_008.8
+AT_ONCE = Timing()
+"""Updates are sent in each step, and nothing holds them back."""
+
 Objects = dict[str, tuple[Shape | None, int]]
 """The shape and the value `v` of each object."""
 
@@ -77,7 +81,8 @@ class Query:
 
     `ranking`, of a NEAREST: its place or object, and number; members are those that `holds`. If `first` is
     given, so many of them are shown, those with the greatest `v`. The objects of `around` are no members. The
-    distance from the first of them is selected if `measures`.
+    distance from the first of them is selected if `measures`. `altered`: before which step, by what, and what
+    the query is then.
     """
 
     text: str
@@ -86,12 +91,20 @@ class Query:
     first: int | None = None
     around: tuple[Around, ...] = ()
     measures: bool = False
+    timing: Timing = AT_ONCE
+    altered: tuple[int, str, Query] | None = None
 
     @property
     def select(self) -> str:
         """The SELECT of its objects."""
         first = "" if self.first is None else f" ORDER BY v DESC LIMIT {self.first}"
-        return f"SELECT oid{', DISTANCE' * (self.measures or bool(self.ranking))} FROM m {self.text}{first}"
+        far = ", DISTANCE" * (self.measures or bool(self.ranking))
+        return f"SELECT oid, v{far} FROM m {self.text}{first}"
+
+    @property
+    def waits_as_row(self) -> bool:
+        """Whether with `dwell` the rows of its answer wait, and not the objects in its region."""
+        return bool(self.ranking or self.around or self.timing.every)
 
     @property
     def count(self) -> str:
@@ -236,13 +249,19 @@ def draw_steps(draw: random.Random, kind: str) -> list[Objects]:
 
 @dataclass(frozen=True)
 class Setting:
-    """How a case is typed and divided."""
+    """How a case is typed and divided.
+
+    routing: the strategy of a REPARTITION in the middle; "" for none. kept: whether the stream retains what
+    is significant, with which nothing is paused, ends or is altered.
+    """
 
     kind: str
     place: str
     form: str
     slots: int
     published: bool
+    routing: str = ""
+    kept: bool = False
 
     @property
     def planar(self) -> bool:
@@ -255,8 +274,13 @@ class Setting:
         return SEAM if self.place == "meridian" else 0.0
 
 
-def script(folder: Path, steps: list[Objects], queries: list[Query], setting: Setting) -> str:
-    """The script of a case: queries, then a RUN and the same SELECTs for each step."""
+def script(
+    folder: Path, steps: list[Objects], queries: list[Query], setting: Setting
+) -> tuple[str, list[int]]:
+    """The script of a case: queries, then a RUN and the same SELECTs for each step.
+
+    With the number of the first of these SELECTs after each step.
+    """
     lines = []
     for step, now in enumerate(steps):
         before = steps[step - 1] if step else {}
@@ -270,18 +294,35 @@ def script(folder: Path, steps: list[Objects], queries: list[Query], setting: Se
         for name, one in zip(ZONES, moved(shapely.from_wkt([*ZONES.values()]), setting.east), strict=True)
     ]
     (folder / "z.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": features}))
-    selects = [query.select for query in queries]
-    counts = [query.count for query in queries]
-    registered = [f"REGISTER QUERY q{i} AS {select};" for i, select in enumerate(selects)]
-    registered += [f"REGISTER QUERY c{i} AS {count};" for i, count in enumerate(counts)]
+    registered = [
+        f"REGISTER QUERY {name}{i}{query.timing.options(rows=name == 'q')} AS {text}{query.timing.clauses};"
+        for i, query in enumerate(queries)
+        for name, text in (("q", query.select), ("c", query.count))
+    ]
+    retained = " RETAIN SIGNIFICANT REPORT EVERY 1 h MAX SPEED 1000000" * setting.kept
     create = (
         f"CREATE {setting.kind} STREAM m (oid STRING, v BIGINT, shape STRING, ts TIMESTAMP) KEY oid"
-        f" LOCATION (shape) TIME ts FROM FILE '{folder}/m.jsonl' TICK 1 s{' PLANAR' * setting.planar};"
+        f" LOCATION (shape) TIME ts FROM FILE '{folder}/m.jsonl' TICK 1 s"
+        f"{' PLANAR' * setting.planar}{retained};"
         f" CREATE REGION zone AS {typed_polygon(ZONE, setting.east)};"
         f" CREATE REGIONS zones FROM FILE '{folder}/z.geojson' NAME zone;"
     )
-    asked = [f"{select};" for select in [*selects, *counts]]
-    return "\n".join([create, *registered, *["RUN 1 STEPS;", *asked] * len(steps)])
+    questions = [*queries, *(query.altered[2] for query in queries if query.altered)]
+    lines, asked = [create, *registered], []
+    for step in range(1, len(steps) + 1):
+        for name, moment in (("PAUSE", "paused"), ("RESUME", "resumed")):
+            at = [i for i, query in enumerate(queries) if getattr(query.timing, moment) == step]
+            lines += [f"{name} QUERY {kind}{i};" for i in at for kind in "qc"]
+        for i, query in enumerate(queries):
+            if query.altered and query.altered[0] == step:
+                lines += [f"ALTER QUERY {kind}{i} {query.altered[1]};" for kind in "qc"]
+        if setting.routing and step == len(steps) // 2:
+            lines.append(f"REPARTITION m USING {setting.routing};")
+        lines.append("RUN 1 STEPS;")
+        asked.append(len(lines) + 3)  # the first line has three statements
+        for query in questions:
+            lines += [f"{text}{query.timing.span};" for text in (query.select, query.count)]
+    return "\n".join(lines), asked
 
 
 def written(shape: Shape | None, setting: Setting) -> Any:
@@ -297,9 +338,10 @@ def written(shape: Shape | None, setting: Setting) -> Any:
     return json.loads(shapely.to_geojson(shape))
 
 
-def check(query: Query, now: Objects, members: dict[str, float | None], planar: bool) -> None:
+def check(query: Query, now: Objects, rows: Answer, planar: bool, among: set[str]) -> None:
     """Raise AssertionError unless the members of an answer are those after a step; with their distances."""
-    distances, nearest, is_clear = expected(query, now, planar)
+    distances, nearest, is_clear = expected(query, now, planar, among)
+    members = {key: row.get("distance") for key, row in rows.items()}
     if query.ranking is None:
         assert members.keys() == set(nearest), query.text
         for key, distance in distances.items():
@@ -316,18 +358,23 @@ def check(query: Query, now: Objects, members: dict[str, float | None], planar: 
         assert members.keys() == set(nearest), query.text
 
 
-def check_count(query: Query, now: Objects, count: Any, planar: bool) -> None:
+def check_count(query: Query, now: Objects, count: Any, planar: bool, among: set[str]) -> None:
     """Raise AssertionError unless the number and the sum are those of the members after a step."""
-    _, members, is_clear = expected(query, now, planar)
+    _, members, is_clear = expected(query, now, planar, among)
     assert count["n"] == len(members), query.text
     if is_clear:
         assert count["s"] == (sum(now[key][1] for key in members) if members else None), query.text
 
 
-def expected(query: Query, now: Objects, planar: bool) -> tuple[dict[str, float], list[str], bool]:
-    """The distances of those that hold, the members, and whether no other is as near as the last of them."""
+def expected(
+    query: Query, now: Objects, planar: bool, among: set[str]
+) -> tuple[dict[str, float], list[str], bool]:
+    """The distances of those that hold, the members, and whether no other is as near as the last of them.
+
+    `among`: who may be a member.
+    """
     focal = {one.key for one in query.around}
-    there = {key: (shape, v) for key, (shape, v) in now.items() if shape is not None and key not in focal}
+    there = {key: now[key] for key in now if key in among and key not in focal and now[key][0] is not None}
     held = {key: shape for key, (shape, v) in there.items() if query.holds(shape, v, now)}
     if query.ranking is None:
         centre = query.around[0].region(now, planar) if query.measures else None
@@ -347,59 +394,207 @@ def expected(query: Query, now: Objects, planar: bool) -> tuple[dict[str, float]
     return distances, members, is_clear
 
 
-settings = st.builds(
-    Setting,
-    kind=st.sampled_from(["MOVING", "MOVING", "EVENT"]),
-    place=st.sampled_from(["plane", "plane", "sphere", "meridian"]),
-    form=st.sampled_from(["wkt", "wkb", "geojson"]),
-    slots=st.sampled_from([1, 3]),
-    published=st.sampled_from([True, True, False]),  # the log answers a SELECT in twice the time
+def draw_timing(draw: random.Random, setting: Setting) -> Timing:
+    """When a query looks at its members, and what holds it back; half of the time nothing does."""
+    if draw.random() < 0.4:
+        return AT_ONCE
+    paused = draw.choice([0, 0, 2, 3]) * (not setting.kept)
+    return Timing(
+        changes=draw.random() < 0.5,
+        dwell=draw.choice([0, 0, 1, 2]),
+        sync=(sync := draw.choice([0, 0, 0, 1, 2])),
+        window=(window := draw.choice([0, 0, 2, 3])),
+        slide=draw.choice([0, 1]) * bool(window and not sync),
+        lasts=draw.choice([0, 0, 0, 3]) * (not setting.kept),
+        paused=paused,
+        resumed=paused and paused + draw.choice([1, 2]),
+    )
+
+
+def draw_change(draw: random.Random, setting: Setting, query: Query) -> Query:
+    """A query of which the WHERE, the region or the neighbours are altered, if that is supported."""
+    if setting.kept or query.measures or draw.random() < 0.6:
+        return query
+    inside = query.text.startswith("INSIDE") or (query.ranking and "INTERSECTS" not in query.text)
+    changes = ["where"] * ("WHERE" not in query.text) + ["region"] * bool(inside)
+    changes += ["nearest"] * bool(query.ranking and not query.timing.changes)
+    if not changes:
+        return query
+    holds = query.holds
+    match draw.choice(changes):
+        case "where":
+            change = "WHERE v > 1"
+            later = replace(
+                query, text=f"{change} {query.text}", holds=lambda *own: own[1] > 1 and holds(*own)
+            )
+        case "region":
+            text, region = draw_region(draw, setting)
+            searches = query.ranking or query.timing.every
+            while not searches and isinstance(region, Around) != bool(query.around):
+                text, region = draw_region(draw, setting)  # other changes are not supported yet
+            change = f"INSIDE {text}"
+            near = f"{query.text.partition(' INSIDE')[0]} " * bool(query.ranking)
+            later = replace(
+                query,
+                text=near + change,
+                holds=lambda shape, v, now: meets(shape, "INSIDE", region, now, setting.planar),
+                around=(region,) * isinstance(region, Around),
+            )
+        case _:
+            rest = "".join(query.text.partition(" IN")[1:])
+            place, k = (draw.choice(GRID), draw.choice(GRID)), draw.choice([1, 3])
+            change = f"NEAREST {k} TO ({place[0] + setting.east}, {place[1]})"
+            later = replace(query, text=f"{change}{rest}", ranking=(place, k))
+    return replace(query, altered=(draw.choice([2, 3, 4]), change, later))
+
+
+places = st.sampled_from(["plane", "plane", "sphere", "meridian"])
+slots = st.sampled_from([1, 3])
+settings = st.one_of(
+    *3
+    * [
+        st.builds(
+            Setting,
+            kind=st.sampled_from(["MOVING", "MOVING", "EVENT"]),
+            place=places,
+            form=st.sampled_from(["wkt", "wkb", "geojson"]),
+            slots=slots,
+            published=st.just(True),
+            routing=st.sampled_from(["", "", "grid", "quadtree", "agrid"]),
+        )
+    ],
+    # The log answers a SELECT in twice the time.
+    st.builds(Setting, st.sampled_from(["MOVING", "EVENT"]), places, st.just("wkt"), slots, st.just(False)),
+    st.builds(Setting, st.just("MOVING"), places, st.just("wkt"), slots, st.just(True), kept=st.just(True)),
 )
 
 
 @share(4)
-@given(seed=st.integers(0, 2**32), setting=settings, records=st.sampled_from([4, 400_000]))
-def test_answers_are_those_of_shapes_one_by_one(seed: int, setting: Setting, records: int) -> None:
+@given(
+    seed=st.integers(0, 2**32),
+    setting=settings,
+    records=st.sampled_from([4, 400_000]),
+    restarts=st.frozensets(st.integers(1, 2 * STEPS)),
+)
+def test_answers_are_those_of_shapes_one_by_one(
+    seed: int, setting: Setting, records: int, restarts: frozenset[int]
+) -> None:
     draw = random.Random(seed)
     steps = draw_steps(draw, setting.kind)
-    queries = [draw_query(draw, setting) for _ in range(4)]
+    timed = [replace(draw_query(draw, setting), timing=draw_timing(draw, setting)) for _ in range(4)]
+    queries = [draw_change(draw, setting, query) for query in timed]
     with (
         tempfile.TemporaryDirectory() as name,
-        local_session(Path(name) / "home", setting.slots, records, published=setting.published) as session,
+        local_session(
+            Path(name) / "home", setting.slots, records, published=setting.published, restarts=restarts
+        ) as session,
     ):
-        output = run_script(session, script(Path(name), steps, queries, setting))
+        text, asked = script(Path(name), steps, queries, setting)
+        output = run_script(session, text)
     told = [json.loads(line) for line in output.splitlines()]
     if setting.east:
         steps = [{key: (shape and cut(shape), v) for key, (shape, v) in now.items()} for now in steps]
-    members: list[dict[str, float | None]] = [{} for _ in queries]
-    totals: list[dict[str, int | None]] = [{} for _ in queries]
+    later = len(queries)
+    for number, query in enumerate(queries):
+        versions = [(query, number)]
+        if query.altered:
+            versions.append((query.altered[2], later))
+            later += 1
+        found = [read(told, asked, place) for _, place in versions]
+        for (version, _), (rows, counts) in zip(versions, found, strict=True):
+            check_answers(version, steps, rows, counts, setting.planar)
+        updates = [line for line in told if "op" in line and line["query"][1:] == str(number)]
+        check_updates(query, steps, updates, found, setting.kept)
+
+
+def read(told: list[Any], asked: list[int], place: int) -> tuple[list[Answer], list[Answer]]:
+    """The answers of a question's two SELECTs after each step, from 0 on."""
+    first: list[Answer] = [{"": {"n": 0, "s": None}}]
+    rows, counts = ([answer(told, start + 2 * place + further) for start in asked] for further in (0, 1))
+    return [{}, *rows], [*first, *counts]
+
+
+def check_answers(
+    query: Query, steps: list[Objects], rows: list[Answer], counts: list[Answer], planar: bool
+) -> None:
+    """Raise AssertionError unless the answers of a query's SELECTs after each step are the oracle's."""
     for step, now in enumerate(steps, start=1):
-        for update in (line for line in told if line.get("step") == step):
-            take(update, members, totals)
-        snapshots, counts = answers(told, step, len(queries))
-        for query, snapshot, held in zip(queries, snapshots, members, strict=True):
-            check(query, now, snapshot, setting.planar)
-            assert snapshot.keys() == held.keys(), query.text
-        for query, count, total in zip(queries, counts, totals, strict=True):
-            check_count(query, now, count, setting.planar)
-            assert count == total, query.text
+        among = {key for key in now if not is_late(key, steps[:step], query.timing)}
+        check(query, now, rows[step], planar, among)
+        check_count(query, now, counts[step][""], planar, among)
 
 
-def take(update: Any, members: list[dict[str, float | None]], totals: list[Any]) -> None:
-    """Fold an update into the answers of the queries for objects and of the aggregates."""
-    number, is_member = int(update["query"][1:]), update["query"][0] == "q"
-    if update["op"] == "+" and is_member:
-        members[number][update["key"]] = update["row"].get("distance")
-    elif update["op"] == "+":
-        totals[number] = update["row"]
-    elif is_member:
-        del members[number][update["key"]]
+def check_updates(
+    query: Query,
+    steps: list[Objects],
+    updates: list[Any],
+    found: list[tuple[list[Answer], list[Answer]]],
+    kept: bool,
+) -> None:
+    """Raise AssertionError unless updates, folded, are what a reader is to hold after each step.
+
+    `found`: the answers of the SELECTs as they are at first, and after an ALTER. `kept`: whether the stream
+    retains what is significant.
+    """
+    timing = query.timing
+
+    def current(key: str, step: int) -> Any:
+        shape, v = steps[step - 1][key]
+        return None if shape is None or is_late(key, steps[:step], timing) else {"oid": key, "v": v}
+
+    rows = Reader(timing, query.waits_as_row or (kept and timing.changes))
+    counted = Reader(timing, query.waits_as_row or kept)  # only records inside regions are kept
+    groups = Reader(replace(timing, dwell=0), waits_as_row=True)
+    log: dict[str, Answer] = {"q": {}, "c": {}}
+    for step in range(1, len(steps) + 1):
+        for update in updates:
+            if update["step"] == step:
+                take(update, log[update["query"][0]])
+        members, counts = found[bool(query.altered and query.altered[0] <= step)]
+        about = query.text, timing, query.altered, step
+        compare(log["q"], rows.step(step, members, current), timing.changes, about)
+        if not timing.dwell:
+            compare(log["c"], groups.step(step, counts, current), True, about)
+        elif query.first is None and log["c"]:  # with LIMIT other members are counted
+            values = [row["v"] for row in counted.step(step, members, current).values()]
+            total = {"n": len(values), "s": sum(values) if values else None}
+            compare(log["c"], {"": total}, True, about)
 
 
-def answers(told: list[Any], step: int, queries: int) -> tuple[list[dict[str, float | None]], list[Any]]:
-    """The answers of the SELECTs after a step, each by its place in the script."""
-    each = 2 * queries
-    first = 3 + each + (step - 1) * (each + 1) + 2
-    rows = [[line["row"] for line in told if line.get("statement") == first + place] for place in range(each)]
-    members = [{row["oid"]: row.get("distance") for row in some} for some in rows[:queries]]
-    return members, [total for (total,) in rows[queries:]]
+def compare(log: Answer, held: Answer, exactly: bool, about: Any) -> None:
+    """Raise AssertionError unless updates folded are what a reader is to hold."""
+    assert log.keys() == held.keys(), (about, log, held)
+    for key, row in held.items() if exactly else ():
+        for name, value in row.items():
+            found = log[key].get(name)
+            same = found == value or (
+                isinstance(value, float) and math.isclose(found, value, rel_tol=1e-12, abs_tol=1e-9)
+            )
+            assert same, (about, key, log[key], row)
+
+
+def is_late(key: str, steps: list[Objects], timing: Timing) -> bool:
+    """Whether the last record of an object is older than the window after some steps."""
+    last = max(
+        step
+        for step, now in enumerate(steps, start=1)
+        if key in now and (step == 1 or steps[step - 2].get(key) != now[key])
+    )
+    return bool(timing.window) and last <= len(steps) - timing.window
+
+
+def take(update: Any, answer: Answer) -> None:
+    """Fold an update into an answer; the row of an aggregate has the key ""."""
+    key = update["key"] or ""
+    if update["op"] == "+":
+        assert key not in answer, update
+        answer[key] = update["row"]
+    else:
+        assert key in answer, update
+        del answer[key]
+
+
+def answer(told: list[Any], statement: int) -> Answer:
+    """The rows of a SELECT by key."""
+    rows = [line["row"] for line in told if line.get("statement") == statement and "row" in line]
+    return {row.get("oid", ""): row for row in rows}

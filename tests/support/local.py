@@ -58,8 +58,8 @@ class LocalEngine:
     """Takes batches of a home until there is nothing to do.
 
     Each batch in `mishaps` is delivered and then lost before it is committed: it is done a second time, by a
-    planner that knows nothing of the first. `memory`: what keeps the slots instead of files. `tuning`: the
-    tunables of its planners.
+    planner that knows nothing of the first. After each batch before one in `restarts` it restarts. `memory`:
+    what keeps the slots instead of files. `tuning`: the tunables of its planners.
     """
 
     def __init__(
@@ -70,8 +70,9 @@ class LocalEngine:
         tuning: EngineTuning = TUNING,
         *,
         on_cluster: bool = False,
+        restarts: Container[int] = (),
     ) -> None:
-        self.on_cluster = on_cluster
+        self.on_cluster, self.restarts = on_cluster, restarts
         self.memory, self.tuning = memory, tuning
         self.settings, self.home, self.mishaps = settings, SessionHome(settings.home), mishaps
         self.control = ControlDb(self.home.path, create=True)
@@ -108,6 +109,8 @@ class LocalEngine:
                 self.reader = self._new_reader()
             self._batch(end)
             self.offset, self.number = end, self.number + 1
+            if self.number in self.restarts:
+                self.restart(arena=self.memory is None)
             self.reader.stage()
             self.preparer._endless.extend_all()
             if self.memory is None:  # otherwise no file says to which routings the slots' logs refer
@@ -208,12 +211,14 @@ def local_session(
     tuning: EngineTuning = TUNING,
     storage: str = "",
     on_cluster: bool = False,
+    restarts: Container[int] = (),
 ) -> Iterator[Session]:
     """A session in a new home below `folder`.
 
     published: the slots' state lies in files, and clients know where. spool_bytes: larger payloads go from
     task to task by name. tuning: the tunables of the engine. storage: the URI of its files, "" for its home.
-    on_cluster: operators are those of a cluster; the slots' state has to lie in files.
+    on_cluster: operators are those of a cluster; the slots' state has to lie in files. restarts: before these
+    batches the engine restarts, and slots in files are rebuilt from them.
     """
     home = open_home("local", root=folder)
     connection = LocalConnection(home, ControlDb(home.path, create=True))
@@ -221,7 +226,12 @@ def local_session(
         home.path, slots=slots, max_records=max_records, spool_bytes=spool_bytes, storage=storage
     )
     connection.engine = engine = LocalEngine(
-        settings, mishaps, None if published else MemorySlots(), tuning, on_cluster=on_cluster
+        settings,
+        mishaps,
+        None if published else MemorySlots(),
+        tuning,
+        on_cluster=on_cluster,
+        restarts=restarts,
     )
     if published:
         set_meta(connection.db, "slots", str(slots))
