@@ -224,10 +224,10 @@ def rows_to_come(connection: Connection) -> Iterator[WaitNotice]:
     rows = AwaitedRows(connection)
     stream = rows.stream()
     if stream is not None:
-        source = "the files in its directory"
+        source = " from the files in its directory"
         if isinstance(stream.spec.rows.source, StdinSourceSpec):
-            source = "up to the end of standard input"
-        text = f"waiting for the rows of {stream.name}, {source} … (Ctrl-C leaves)"
+            source = ", up to the end of standard input"
+        text = f"waiting for the rows of {stream.name}{source} … (Ctrl-C leaves)"
         yield WaitNotice(text, lambda tell: wait_for_rows(connection, rows, tell))
         wait_for_rows(connection, rows)
 

@@ -1,6 +1,6 @@
 """Add up the slots' differences of groups, and return the changes of the answers.
 
-A query that begins anew starts from nothing: its stored groups are taken back in the step in which it begins.
+A query that begins again starts from nothing: its stored groups are retracted in the step in which it begins.
 """
 
 from __future__ import annotations
