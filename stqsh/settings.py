@@ -15,6 +15,7 @@ FORMATS = ("jsonl", "csv", "tsv", "geojson", "markdown", "table", "vertical")
 SCHEMES = ("auto", "dark", "light", "none")
 DURABILITY = ("process", "disk")
 SHEDDING = ("off", "object", "query")
+INDEXES = ("forest", "chtree")
 BALANCE = ("off", "auto", "shift", "splitmerge", "pm", "fm", "fg", "greedy", "border")
 
 
@@ -290,6 +291,13 @@ KEYS: tuple[Setting, ...] = (
         _flag,
         lambda: False,
         ("true", "false"),
+    ),
+    Setting(
+        "index.queries",
+        "what finds the queries of a record: forest, trees of words and a grid; chtree, CH-trees",
+        _one_of(INDEXES),
+        lambda: "forest",
+        INDEXES,
     ),
     Setting(
         "groups.above",

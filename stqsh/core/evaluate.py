@@ -10,6 +10,7 @@ from stqsh.core.conditions.resolver import apply_definitions, apply_drops
 from stqsh.core.conditions.user_functions import take_failures
 from stqsh.core.contract.batch import SlotBatch
 from stqsh.core.kinds import KINDS
+from stqsh.core.state.index_choice import choose_indexes
 from stqsh.core.state.slot_state import SlotClock, SlotState, stream_specs
 from stqsh.core.stream_batch import advance, no_seeds
 from stqsh.spec.chunk import Chunk, ChunkKind, in_order, pack_json, unpack_json
@@ -34,6 +35,7 @@ def evaluate(state: SlotState, chunks: list[Chunk]) -> list[Chunk]:
     """
     began = perf_counter_ns()
     batch = SlotBatch.of(state, in_order(chunks))
+    choose_indexes(state, batch.clock.indexes)
     out = _all_streams(batch)
     return [*out, batch.chunk("stats", pack_json(_stats(batch, perf_counter_ns() - began)))]
 

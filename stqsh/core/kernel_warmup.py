@@ -62,6 +62,7 @@ from stqsh.spec.expression import (
     NowExpr,
     OrExpr,
 )
+from stqsh.spec.indexes import IndexChoice
 from stqsh.spec.query import (
     AGGREGATE,
     RANGE,
@@ -158,6 +159,7 @@ _TEXT = ColumnExpr("s")
 _FREE_WORD = LiteralExpr("free", "STRING")
 _RECENT = CompareExpr(">", ColumnExpr("ts"), ArithmeticExpr("-", NowExpr(), DurationExpr(_TICK)))
 _FREE = CompareExpr("=", _TEXT, _FREE_WORD)
+_DEFAULT_INDEXES = IndexChoice()
 _RARE = ContainsExpr(_TEXT, "rare", "all")
 _RECTANGLE = RectangleSpec(0.0, 0.0, 1.0, 1.0)
 _CIRCLE = CircleSpec(0.0, 0.0, 1.0)
@@ -249,17 +251,27 @@ def warm_up_first_answers(*, backwards: bool = False) -> None:
         _evaluate(stream, _queries(asked), _asks(stream)[:_FIRST_ASKS])
 
 
-def _evaluate(stream: StreamSpec, queries: list[SlotQuery], asks: list[AskSpec]) -> None:
+def _evaluate(
+    stream: StreamSpec,
+    queries: list[SlotQuery],
+    asks: list[AskSpec],
+    indexes: IndexChoice = _DEFAULT_INDEXES,
+) -> None:
     """Evaluate a tiny stream with queries and with snapshots at each step."""
     state, sizes = SlotState.fresh(0), SlotState.fresh(0)
     for step in range(1, 7):
-        chunks = [_clock(step), *(_table() if step == 1 else ()), *_stream(stream, queries, asks, step)]
+        chunks = [
+            _clock(step, indexes),
+            *(_table() if step == 1 else ()),
+            *_stream(stream, queries, asks, step),
+        ]
         aggregate(sizes, evaluate(state, chunks))
     may_hold(state, stream.id, np.zeros(4))
 
 
 def _warm_up_rare_paths() -> None:
     """Run the code that few sessions need: many keywords, live events, new routings, the far east."""
+    _evaluate(_STREAMS[2], _queries([(_CIRCLE, _FREE)]), [], IndexChoice(queries="chtree"))
     state = SlotState.fresh(0)
     _warm_up_keywords(TermTable(state, 1), f"s1/{RANGE.name}/keywords")
     asked = np.zeros(2, np.uint64)
@@ -298,8 +310,8 @@ def _warm_up_keywords(terms: TermTable, prefix: str) -> None:
     clear_without_words(index, pairs, terms.of_events(one - 1, one - 1))
 
 
-def _clock(step: int) -> Chunk:
-    clock = BatchClock(first_step=step, last_step=step, base_tick=1, tick_us=_TICK)
+def _clock(step: int, indexes: IndexChoice) -> Chunk:
+    clock = BatchClock(first_step=step, last_step=step, base_tick=1, tick_us=_TICK, indexes=indexes)
     return Chunk(0, 0, "clock", ChunkOrder(), step, step, 1, pack_json(clock))
 
 

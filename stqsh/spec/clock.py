@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from stqsh.spec.indexes import IndexChoice
 from stqsh.spec.query import AskSpec
 from stqsh.spec.stats import LiveState, Playback
 from stqsh.spec.stream import StreamSpec
@@ -120,6 +121,7 @@ class BatchClock(ClockTimes, frozen=True):
         asks: snapshot questions.
         closing: the step after the end of all streams, 0 if it is not in the batch.
         live: the state of live streams, by id.
+        indexes: the indexes that the session chooses.
     """
 
     seq: int = 0
@@ -136,3 +138,4 @@ class BatchClock(ClockTimes, frozen=True):
     asks: tuple[AskSpec, ...] = ()
     closing: int = 0
     live: dict[int, LiveState] = {}
+    indexes: IndexChoice = IndexChoice()

@@ -5,9 +5,12 @@ from __future__ import annotations
 import difflib
 from dataclasses import replace
 
+from msgspec import convert
+
 from stqsh.errors import StqshError
 from stqsh.profile import Profile, Value, load_profile, profile_folders
 from stqsh.settings import KEYS, SettingValue
+from stqsh.spec.indexes import IndexChoice
 from stqsh.storage.control_log import ControlDb, get_meta, last_seq, read_settings, set_meta
 
 _PROFILE = "profile"
@@ -48,6 +51,11 @@ def session_settings(db: ControlDb, profile: Profile | None = None) -> Profile:
     profile = profile or load_profile(get_meta(db, _PROFILE))
     given = {key: Value(value, "SET") for key, value in read_settings(db).items()}
     return replace(profile, values_={**profile.values_, **given})
+
+
+def index_choice(settings: Profile) -> IndexChoice:
+    """Return the indexes that the settings choose."""
+    return convert({"queries": settings.text("index.queries")}, IndexChoice)
 
 
 def check_setting(key: str, text: str) -> SettingValue:

@@ -22,14 +22,14 @@ from stqsh.bench.papers.star.continuous.ch_tree import ENDLESS, ChIndex
 from stqsh.bench.papers.star.continuous.forest import Fast, Forest, RarestFirst
 from stqsh.bench.papers.star.continuous.peers import OpIndex, RPTrees, packed
 from stqsh.bench.papers.star.continuous.posted import CountedCells
-from stqsh.bench.papers.star.continuous.quad import Quad
 from stqsh.bench.papers.star.continuous.questions import ContinuousWorkload, Cubes, Questions, shared
 from stqsh.bench.papers.star.continuous.standing import Pairs, Standing
-from stqsh.bench.papers.star.continuous.tables import PLACE, TEXT, TOPIC, Posted, Predicates
+from stqsh.bench.papers.star.continuous.tables import Posted, Predicates
 from stqsh.bench.papers.star.continuous.tallies import MOST
 from stqsh.bench.papers.star.continuous.timing import Stream, match_costs, upkeep_costs
 from stqsh.bench.papers.star.continuous.upkeep import MT, RECOMPUTING, WAYS, Upkeep
 from stqsh.bench.papers.star.world import make_posts
+from stqsh.core.indexes import ch_trees
 
 TINY = StarScale(posts=3000, past=24, asked=3, budget=8 << 20, queries=(20,), updates=5_000)
 TERMS, TOPICS = 7, 4
@@ -91,7 +91,7 @@ def test_an_index_matches_as_a_test_of_all_pairs(name, sought, posts, sample, dr
     index, every = (make(sought, sample, TERMS) for make in (INDEXES[name], Standing))
     rows = draw.draw(st.permutations(range(len(sought.topic))))
     stands: set[int] = set()
-    with mock.patch.object(standing, "_LAZY", 3):
+    with mock.patch.object(standing, "_LAZY", 3), mock.patch.object(ch_trees, "LAZY", 3):
         while rows:
             some, rows = rows[:20], rows[20:]
             stands |= set(some)
@@ -119,13 +119,6 @@ def test_records_may_have_topics_that_no_row_asks_for(name) -> None:
     assert index.match(posts).record.tolist() == [0, 4]
 
 
-def _topical(count: int) -> Predicates:
-    box = np.tile([-np.inf, -np.inf, np.inf, np.inf], (count, 1))
-    topic = np.arange(count, dtype=np.int32) % TOPICS
-    nothing = np.zeros(count + 1, np.int32)
-    return Predicates(box, topic, nothing, np.empty(0, np.int32), np.ones(count, np.bool_))
-
-
 SAMPLE = Posted(
     np.array([0.1, 0.9]),
     np.array([0.1, 0.9]),
@@ -133,46 +126,6 @@ SAMPLE = Posted(
     np.array([0, 1, 2]),
     np.array([0, 1], np.int32),
 )
-
-
-def test_ch_trees_are_limited_and_removed_with_their_queries() -> None:
-    index = ChIndex(_topical(250), SAMPLE, TERMS, limit=100)
-    index.add(np.arange(150, dtype=np.int32))
-    index.add(np.arange(150, 250, dtype=np.int32))
-    assert [len(tree.rows) for tree in index.trees] == [100, 100, 50]
-    index.drop(np.arange(60, dtype=np.int32))
-    assert (index.rebuilt, len(index.trees[0].rows)) == (0, 100)
-    index.drop(np.arange(60, 100, dtype=np.int32))
-    assert (index.rebuilt, len(index.trees)) == (1, 2)
-
-
-def test_levels_of_a_ch_tree_come_by_their_costs() -> None:
-    assert set(ChIndex(_topical(3), SAMPLE, TERMS)._order(np.arange(3), Quad(np.empty((0, 4))))) == {0, 1, 2}
-    few = _topical(40)
-    few.box[:] = [0.0, 0.0, 0.5, 0.5]
-    rows = np.arange(40, dtype=np.int32)
-    assert ChIndex(few, SAMPLE, TERMS)._order(rows, Quad(few.box)) == (TOPIC, TEXT, PLACE)
-    few.topic[:] = 0
-    few.box[:] = [0.2, 0.2, 0.2, 0.2]
-    assert ChIndex(few, SAMPLE, TERMS)._order(rows, Quad(few.box)) == (PLACE, TOPIC, TEXT)
-
-
-def test_a_quad_tree_is_not_split_where_all_ranges_lie_on_top_of_each_other() -> None:
-    assert len(Quad(np.tile([0.1, 0.1, 0.9, 0.9], (100, 1))).child) == 1
-    assert len(Quad(np.tile([0.2, 0.2, 0.2, 0.2], (100, 1))).child) == 41
-
-
-def test_a_quad_tree_keeps_its_shape_and_finds_each_range_in_the_leaf_of_its_places() -> None:
-    draw = np.random.default_rng(1)
-    low = draw.random((300, 2))
-    quad = Quad(np.hstack([low, low + 0.01]))
-    nodes = len(quad.child)
-    assert nodes > 50
-    later = np.hstack([low + 0.003, low + 0.02])
-    entry, leaf = quad.leaves(later)
-    home = quad.locate(*later[:, :2].T)
-    assert all(home[i] in leaf[entry == i] for i in range(300))
-    assert len(quad.child) == nodes
 
 
 def test_a_packed_r_tree_covers_its_boxes() -> None:

@@ -8,18 +8,23 @@ from hypothesis import strategies as st
 from support.budget import share
 from support.group_updates import updates
 from support.oracle.groups import run_groups
-from support.strategies import cases, cut, cuts, restarts, slots
+from support.strategies import cases, chosen, cut, cuts, restarts, slots
 from support.strategies.groups import FEATURES, group_cases
 
 
 @share(6)
 @pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
-@given(st.data(), cuts, slots, restarts)
+@given(st.data(), cuts, slots, restarts, chosen)
 def test_updates_of_groups_are_the_oracles(
-    features: frozenset[str], data: st.DataObject, size: int | None, count: int, again: set[int]
+    features: frozenset[str],
+    data: st.DataObject,
+    size: int | None,
+    count: int,
+    again: set[int],
+    indexes: dict[int, str],
 ) -> None:
     case = data.draw(group_cases(cases(features)))
-    assert updates(case, count, cut(case, size), again) == run_groups(case)
+    assert updates(case, count, cut(case, size), again, chosen=indexes) == run_groups(case)
 
 
 @share(6)

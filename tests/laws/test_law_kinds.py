@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support import memory, oracle
 from support.budget import share
 from support.cases import Case
-from support.strategies import BATCHES, EVERY, SLOTS, cases, cut, cuts, sessions, slots
+from support.strategies import BATCHES, EVERY, SLOTS, cases, chosen, cut, cuts, sessions, slots
 from support.worked_kinds import KINDS
 
 FEATURES: dict[str, frozenset[str]] = {
@@ -30,12 +30,17 @@ FEATURES: dict[str, frozenset[str]] = {
 
 @pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
 @share(5)
-@given(data=st.data(), size=cuts, count=slots, restarts=st.sets(st.integers(0, 12)))
+@given(data=st.data(), size=cuts, count=slots, restarts=st.sets(st.integers(0, 12)), indexes=chosen)
 def test_updates_are_the_oracles(
-    features: frozenset[str], data: st.DataObject, size: int | None, count: int, restarts: set[int]
+    features: frozenset[str],
+    data: st.DataObject,
+    size: int | None,
+    count: int,
+    restarts: set[int],
+    indexes: dict[int, str],
 ) -> None:
     case: Case = data.draw(cases(features))
-    agree(memory.run(case, count, cut(case, size), restarts), [case])
+    agree(memory.run(case, count, cut(case, size), restarts, chosen=indexes), [case])
 
 
 @share(10)

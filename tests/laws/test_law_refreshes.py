@@ -15,7 +15,7 @@ from support.cases import Case
 from support.group_updates import updates
 from support.oracle.groups import GroupUpdate
 from support.oracle.refreshes import run_refreshes
-from support.strategies import cut, cuts, drawn_until, restarts, slots
+from support.strategies import chosen, cut, cuts, drawn_until, restarts, slots
 from support.strategies.groups import FEATURES
 from support.strategies.refreshes import cases_with_equals, refreshed_cases, summed_cases
 
@@ -35,12 +35,17 @@ pytestmark = pytest.mark.slow
 
 @share(6)
 @pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
-@given(st.data(), cuts, slots, restarts)
+@given(st.data(), cuts, slots, restarts, chosen)
 def test_updates_of_refreshes_are_the_oracles(
-    features: frozenset[str], data: st.DataObject, size: int | None, count: int, again: set[int]
+    features: frozenset[str],
+    data: st.DataObject,
+    size: int | None,
+    count: int,
+    again: set[int],
+    indexes: dict[int, str],
 ) -> None:
     case = data.draw(refreshed_cases(features))
-    assert updates(case, count, cut(case, size), again) == run_refreshes(case)
+    assert updates(case, count, cut(case, size), again, chosen=indexes) == run_refreshes(case)
 
 
 @share(6)

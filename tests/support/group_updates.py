@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -16,13 +17,24 @@ from support.oracle.groups import GroupUpdate, group_order
 
 
 def updates(
-    case: Case, slots: int, batches: Batches, restarts: Any = (), *, ends: bool = False
+    case: Case,
+    slots: int,
+    batches: Batches,
+    restarts: Any = (),
+    *,
+    ends: bool = False,
+    chosen: Mapping[int, str] | None = None,
 ) -> list[GroupUpdate]:
-    """What the updates of a case of aggregate queries say, in log order; `ends` lets its stream end."""
+    """What the updates of a case of aggregate queries say, in log order; `ends` lets its stream end.
+
+    Before batches in `chosen`, another index of queries is chosen.
+    """
     with memory_engine([case], slots, ends=ends) as engine:
         for number, (first, last) in enumerate(batches):
             if number in restarts:
                 engine.restart(arena=number % 2 == 1)
+            if chosen and number in chosen:
+                engine.choose(chosen[number])
             engine.take(first, last)
         return read_groups(engine, case)
 

@@ -32,7 +32,7 @@ from stqsh.spec.log import RunSteps
 from stqsh.spec.offset import Offset
 from stqsh.spec.shedding import SheddingOrder
 from stqsh.storage.catalogue import SIZES_A_BUCKET
-from stqsh.storage.catalogue_writer import create_area, create_stream, create_table
+from stqsh.storage.catalogue_writer import create_area, create_stream, create_table, set_value
 from stqsh.storage.control_log import append
 from stqsh.storage.home import SHM
 from stqsh.storage.progress import read_progress
@@ -124,6 +124,10 @@ class MemoryEngine(LocalEngine):
                 self._command(case, command)
         append(self.control, RunSteps(last - first + 1))
         self.advance()
+
+    def choose(self, queries: str) -> None:
+        """Choose what finds the queries of a record, as SET does."""
+        set_value(self.control, "", "index.queries", queries)
 
     def restart(self, *, arena: bool) -> None:
         """Lose what is not kept on disk, and go on with the next tunables."""
@@ -261,11 +265,13 @@ def run(
     *,
     deaths: Mapping[int, Death] | None = None,
     tunings: Sequence[EngineTuning] = (TUNING,),
+    chosen: Mapping[int, str] | None = None,
 ) -> Outcome:
     """Run one case, or several with one clock, in the given batches (first and last step of each).
 
     Everything is restarted before the batches in `restarts`, in every other one without shared memory, and
-    in those that die as in `deaths`, each time with the next of `tunings`, in turns. `look` sees the engine
+    in those that die as in `deaths`, each time with the next of `tunings`, in turns. Before batches in
+    `chosen`, another index of queries is chosen. `look` sees the engine
     after each last step.
     """
     cases = session if isinstance(session, list) else [session]
@@ -275,6 +281,8 @@ def run(
         for number, (first, last) in enumerate(batches):
             if number in restarts:
                 engine.restart(arena=number % 2 == 1)
+            if chosen and number in chosen:
+                engine.choose(chosen[number])
             engine.take(first, last)
             look(engine, last)
         return engine.delivered()

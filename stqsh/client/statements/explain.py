@@ -37,6 +37,7 @@ from stqsh.spec.region import (
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.archive_files import archived_files
 from stqsh.storage.catalogue import query_by_id
+from stqsh.storage.session_settings import index_choice, session_settings
 
 if TYPE_CHECKING:
     from stqsh.core.contract.query_kind import KindExplanation
@@ -52,7 +53,7 @@ def explain_query(context: StatementContext, spec: QuerySpec, *, analyze: bool) 
     """Answer EXPLAIN [ANALYZE] of a registered query."""
     stream = _stream_of(context.view, spec)
     measured = context.snapshots.measure(spec)
-    kind = _kind_explanation(spec, stream, measured)
+    kind = _kind_explanation(context, spec, stream, measured)
     items = [
         ("query", spec.name),
         ("kind", f"continuous {spec.shown_kind}"),
@@ -76,7 +77,7 @@ def explain_select(context: StatementContext, spec: SnapshotSpec) -> Rows:
     stream = _stream_of(context.view, spec)
     spec = with_past(spec, stream)
     measured = context.snapshots.measure(spec)
-    kind = _kind_explanation(spec, stream, measured)
+    kind = _kind_explanation(context, spec, stream, measured)
     usage = context.snapshots.planned(spec) if stream.is_event else None
     items = [
         ("kind", f"snapshot {_aggregate(spec)}{spec.kind}"),
@@ -178,9 +179,12 @@ def _stream_of(view: SessionCatalogue, spec: BoundQuery) -> StreamSpec:
     return stream
 
 
-def _kind_explanation(spec: BoundQuery, stream: StreamSpec, measure: QueryMeasure) -> KindExplanation:
+def _kind_explanation(
+    context: StatementContext, spec: BoundQuery, stream: StreamSpec, measure: QueryMeasure
+) -> KindExplanation:
     """Return the explanation of a query or snapshot by its kind."""
-    found = KINDS[spec.kind].explain(ExplainInput(spec, stream, measure, _shared_operators(spec)))
+    indexes = index_choice(session_settings(context.connection.db, context.profile))
+    found = KINDS[spec.kind].explain(ExplainInput(spec, stream, measure, _shared_operators(spec), indexes))
     if isinstance(spec, QuerySpec) and spec.adds_up_rows:
         return replace(found, operators=(*found.operators, "dwell", "hash aggregate"))
     return found

@@ -92,6 +92,7 @@ from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.chunk import Chunk
 from stqsh.spec.clock import BatchClock
+from stqsh.spec.indexes import IndexChoice
 from stqsh.spec.measure import QueryMeasure
 from stqsh.spec.query import BoundQuery
 from stqsh.spec.stream import StreamSpec
@@ -159,12 +160,14 @@ class ExplainInput(NamedTuple):
         stream: The spec of its stream.
         measure: The measurements of all slots.
         operators: The operators that every kind shares, in order: region, join and condition.
+        indexes: The indexes that the session chooses.
     """
 
     spec: BoundQuery
     stream: StreamSpec
     measure: QueryMeasure
     operators: tuple[str, ...]
+    indexes: IndexChoice = IndexChoice()
 
 
 class MemberCircles(NamedTuple):

@@ -210,8 +210,12 @@ class RangeKind(QueryKind):
         chance = measure.boxed / present if present else 0.0
         if is_covered and measure.sampled:  # about as many candidates as members
             chance *= measure.satisfied / measure.sampled
+        if terms or requires_values(spec, given.stream):
+            fixed = "keyword index"
+        if given.indexes.queries == "chtree" and fixed != "moving cells":
+            fixed = "CH-trees"
         return KindExplanation(
-            index="keyword index" if terms or requires_values(spec, given.stream) else fixed,
+            index=fixed,
             access=f"scan of {present} objects against the box",
             chance=chance,
             operators=given.operators,

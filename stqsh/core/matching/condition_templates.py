@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -16,6 +17,7 @@ from stqsh.spec.expression import (
     AmongExpr,
     AndExpr,
     ArithmeticExpr,
+    BetweenExpr,
     ColumnExpr,
     CompareExpr,
     ContainsExpr,
@@ -64,6 +66,14 @@ class RegionAround(NamedTuple):
 
     focal: int
     sizes: tuple[int, ...]
+
+
+class NumberBound(NamedTuple):
+    """A constant of a template, by number, that a column must not be below or above."""
+
+    column: str
+    constant: int
+    is_least: bool
 
 
 @dataclass(frozen=True)
@@ -117,6 +127,21 @@ class Template:
         return found
 
     @cached_property
+    def intervals(self) -> tuple[NumberBound, ...]:
+        """The constants that columns must not be below, or above."""
+        found = list[NumberBound]()
+        for part in conjuncts(self.shape):
+            match part:
+                case CompareExpr("<" | "<=" | ">" | ">=" as operator, ColumnExpr(left), ColumnExpr(right)):
+                    column, constant, is_least = left, right, operator.startswith(">")
+                    if left.startswith("\0"):
+                        column, constant, is_least = right, left, not is_least
+                    found += _bounds(column, (constant, is_least))
+                case BetweenExpr(ColumnExpr(column), ColumnExpr(low), ColumnExpr(high)):
+                    found += _bounds(column, (low, True), (high, False))
+        return tuple(found)
+
+    @cached_property
     def is_equality(self) -> bool:
         """Whether `equalities` are the whole condition."""
         return len(self.equalities) == len(conjuncts(self.shape))
@@ -124,6 +149,14 @@ class Template:
     def saved(self) -> list[str | list[str]]:
         """Return the template as a slot's header stores it."""
         return [msgspec.json.encode(self.shape).decode(), list(self.kinds)]
+
+
+def _bounds(column: str, *constants: tuple[str, bool]) -> list[NumberBound]:
+    """Return the bounds of a declared column that are constants and numbers of a template's own."""
+    own = [(name, is_least) for name, is_least in constants if re.fullmatch("\0[0-9]+", name)]
+    return [
+        NumberBound(column, int(name[1:]), is_least) for name, is_least in own if not column.startswith("\0")
+    ]
 
 
 @lru_cache(_KEPT)

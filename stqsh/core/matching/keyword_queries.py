@@ -174,10 +174,10 @@ def _count_stored(batch: StreamBatch, index: KeywordIndex, known: int) -> None:
         texts = texts_of(batch, stored)
         terms.learn(texts)
         frequencies.count(terms.spans, texts)
-    values = _value_columns(index)
+    values = value_columns(index)
     if values and len(terms) > known:
         some = stored[:: max(1, len(stored) // _SAMPLE)]
-        codes = _terms_of_values(batch, index, values, some)
+        codes = terms_of_values(batch, index, values, some)
         frequencies.count_codes(codes, frequencies.total / len(some), known)
 
 
@@ -215,16 +215,16 @@ def record_texts(batch: StreamBatch, index: KeywordIndex) -> None:
     some = at[::weight]
     index.count(len(at), texts_of(batch, events.new[at]) if index.queries.with_words.any() else None)
     frequencies.places.count(events.nx[some], events.ny[some], weight, batch.spec.bounds)
-    codes = _terms_of_values(batch, index, _value_columns(index), events.new[some])
+    codes = terms_of_values(batch, index, value_columns(index), events.new[some])
     frequencies.count_codes(codes, weight)
 
 
 def record_terms(batch: StreamBatch, index: KeywordIndex, events: Transitions) -> EventTerms:
     """Return the terms before and after events, of the columns by whose terms an index finds queries."""
     both = np.concatenate([events.old, events.new])
-    columns = _value_columns(index, index.queries.by_terms)
+    columns = value_columns(index, index.queries.by_terms)
     texts = texts_of(batch, both) if index.queries.with_words.any() else np.full(len(both), -1, np.int32)
-    values = _terms_of_values(batch, index, columns, both) if columns else None
+    values = terms_of_values(batch, index, columns, both) if columns else None
     return index.terms.of_events(texts[: len(events.old)], texts[len(events.old) :], values)
 
 
@@ -242,14 +242,14 @@ def texts_of(batch: StreamBatch, versions: Array) -> Array:
     return np.where(column.valid, column.values, -1).astype(np.int32)
 
 
-def _value_columns(index: KeywordIndex, queries: Array | slice = slice(None)) -> list[ValueColumn]:
+def value_columns(index: KeywordIndex, queries: Array | slice = slice(None)) -> list[ValueColumn]:
     """Return the columns whose values queries of an index require, all or the chosen ones."""
     bits = int(np.bitwise_or.reduce(index.queries.values[queries], initial=0))
     known = index.terms.value_columns if bits else []
     return [column for number, column in enumerate(known) if bits >> number & 1]
 
 
-def _terms_of_values(
+def terms_of_values(
     batch: StreamBatch, index: KeywordIndex, columns: Sequence[ValueColumn], versions: Array
 ) -> Array:
     """Return the terms of columns' values for versions, int32 (columns, n); -1 if no query requires it."""

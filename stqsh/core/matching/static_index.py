@@ -1,4 +1,7 @@
-"""The index of fixed regions: a keyword index for keyword queries, a grid for the others."""
+"""The index of fixed regions: a keyword index for keyword queries, a grid for the others.
+
+A session may choose CH-trees instead, which then have all queries, see `stqsh.core.matching.tree_index`.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,12 @@ from stqsh.core.matching.keyword_queries import (
 )
 from stqsh.core.matching.match import JoinResult, renumbered
 from stqsh.core.matching.query_context import QueryContext
+from stqsh.core.matching.tree_index import TreeIndex
 from stqsh.core.queries.query_table import ACTIVE, RECT
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.regions.grid_layout import StaticRectIndex
 from stqsh.core.texts.access_path import choose_grid, clear_without_words
+from stqsh.core.texts.keyword_index import KeywordIndex
 from stqsh.spec.query import with_members
 
 
@@ -37,6 +42,7 @@ class StaticRegionIndex:
     def __init__(self, batch: StreamBatch, prefix: str) -> None:
         self._batch, self._prefix = batch, prefix
         self._grid = StaticRectIndex(batch.state, f"{prefix}/grid")
+        self._trees = TreeIndex(batch, prefix)
 
     def add_keywords(self, new: NewQueries) -> NewQueries:
         """Index the keyword queries among new ones; return all, with the rest of their conditions."""
@@ -61,6 +67,11 @@ class StaticRegionIndex:
             boxes[~matched] = np.nan
         checked = (queries.template >= 0) | (queries.shape != RECT) | context.staying
         index = keywords_of(self._batch, self._prefix)
+        if self._trees.is_chosen:
+            self._fill_trees(context, index, boxes, checked)
+            boxes[:], index = np.nan, None
+        else:
+            self._trees.release()
         if index is not None:
             in_grid = choose_grid(index, queries.id, boxes)
             index.refresh(queries.id, np.where(in_grid[:, None], np.nan, boxes), checked, bounds)
@@ -72,6 +83,19 @@ class StaticRegionIndex:
         tag = 2 * np.arange(len(queries), dtype=np.int32) + checked
         self._grid.fill(boxes, tag.astype(np.int32), bounds, self._batch.spec.grid)
 
+    def _fill_trees(
+        self, context: QueryContext, index: KeywordIndex | None, boxes: Array, checked: Array
+    ) -> None:
+        """Put all queries into CH-trees; the keyword index keeps only their terms."""
+        queries = context.queries
+        if index is not None:
+            index.refresh(queries.id, np.full_like(boxes, np.nan), checked, self._batch.spec.bounds)
+            checked = checked.copy()
+            checked[index.queries.position[index.queries.with_words]] = True
+            if not len(index):
+                release_keywords(self._batch, self._prefix)
+        self._trees.fill(context, boxes, checked)
+
     def count_terms(self) -> None:
         """Count the terms of a batch's new records, if there are keyword queries; `join` does so too."""
         index = keywords_of(self._batch, self._prefix)
@@ -80,15 +104,18 @@ class StaticRegionIndex:
 
     @property
     def is_due(self) -> bool:
-        """Whether enough records came that another `fill` may find better places for queries."""
+        """Whether another `fill` may find better places for queries, or the session chose another index."""
         index = keywords_of(self._batch, self._prefix)
-        return index is not None and index.is_due
+        return self._trees.is_due or (index is not None and index.is_due)
 
     def join(self, events: Transitions) -> JoinResult:
         """Join events, see `stqsh.core.matching.match.RegionIndex`.
 
         For keyword queries, WAS and IS include the test of their terms.
         """
+        if self._trees.is_built:
+            self.count_terms()
+            return JoinResult(self._trees.join(events), events, None)
         order, ordered = self._grid.ordered(events)
         pairs, index = self._grid.join(ordered), keywords_of(self._batch, self._prefix)
         if index is not None:

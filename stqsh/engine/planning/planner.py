@@ -21,6 +21,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from stqsh.engine.config import TUNING, EngineTuning
 from stqsh.engine.planning.batch_size import STEADY, BatchLimit, BatchSizes, limit_first
 from stqsh.engine.planning.event_clock import (
@@ -49,8 +51,10 @@ from stqsh.engine.planning.tasks import (
     is_read_by_slot,
     with_live,
 )
+from stqsh.profile import Profile
 from stqsh.sources.live.decoding import without_collections
 from stqsh.spec.clock import BatchClock, TermsPart
+from stqsh.spec.indexes import IndexChoice
 from stqsh.spec.offset import Offset, PlayState, RunState
 from stqsh.storage.attachments import AttachmentWriter
 from stqsh.storage.blobs import Blobs, home_blobs
@@ -60,7 +64,7 @@ from stqsh.storage.disk_space import is_full
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
 from stqsh.storage.queries.living_queries import LivingQueries, living_queries
-from stqsh.storage.session_settings import session_settings
+from stqsh.storage.session_settings import index_choice, session_settings
 from stqsh.storage.shedding_orders import look_after, memory_settings
 from stqsh.storage.stream_routes import PublishedRoutes
 
@@ -110,6 +114,7 @@ class Planner:
         self._summaries: dict[int, SummaryWriter] = {}
         self._area_boxes = lru_cache(maxsize=256)(partial(area_boxes, self._view.control))
         self.sizes = BatchSizes()
+        self._profile: Profile | None = None
 
     def share(self, blobs: Blobs) -> None:
         """Share files with workers in these blobs from now on instead of in the home."""
@@ -155,6 +160,7 @@ class Planner:
         lookups = log.lookups().keys(last.asked) if last.asked > first.asked else {}
         asks = tuple(question(*row) for row in snapshots(log.pending, first.answered, last.answered))
         clock = batch_clock(first, last, self._view.inputs(last), asks)
+        clock = structs.replace(clock, indexes=self._indexes())
         if self._view.is_live():
             clock = self.live.describe(clock, last)
         defined = max(first.defined, first.seq), max(last.defined, last.seq)
@@ -195,6 +201,12 @@ class Planner:
         tasks = with_live(tasks, live, self.live.access) if live else tasks
         tables = self._view.tables(defined)
         return self._shared.publish(tasks, [table for table in tables if table not in head.unread])
+
+    def _indexes(self) -> IndexChoice:
+        """Return the indexes that the session chooses now; its profile is read once."""
+        if self._profile is None:
+            self._profile = session_settings(self._view.control)
+        return index_choice(session_settings(self._view.control, self._profile))
 
     def committed(self, end: Offset) -> None:
         """Release the data kept for the batches up to an offset, which are committed."""

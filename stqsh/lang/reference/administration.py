@@ -111,8 +111,8 @@ region.""",
         "Change a setting of this session; SHOW SETTINGS lists them, with where each value came from.",
         "SET shell.scheme = light",
         "Settings that begin with engine. or spark. take effect when the engine starts again, those of"
-        " shedding and cache with the next step. Shedding makes answers worse, down to the min_accuracy of a"
-        " query.",
+        " shedding, cache and index with the next step. Shedding makes answers worse, down to the min_accuracy"
+        " of a query.",
         """shedding = off | object | query     what is dropped over the budget of RETAIN SIGNIFICANT:
                                     objects that few queries need, or caches and then borders of regions
 shedding.budget = 200000 | '64 MB'  how many objects such streams may hold, or how much memory
@@ -122,7 +122,9 @@ cache.factor = 1                    the share of the cache area around regions t
 cache.views = '64 MB' | 0           memory of this client for views of events and lists of their words, see
                                     SHOW CACHE; 0: none
 cache.objects = 0 | '64 MB'         memory of this client for events at the sides and corners of cells, see
-                                    SHOW CACHE; with 0 for both, snapshots scan all events""",
+                                    SHOW CACHE; with 0 for both, snapshots scan all events
+index.queries = forest | chtree     what finds the queries of a record: trees of words and values, and a
+                                    grid; or CH-trees, which also go by intervals of numbers""",
     ),
     ReferenceEntry(
         "WATCH",

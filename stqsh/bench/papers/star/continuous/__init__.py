@@ -4,7 +4,7 @@ An index finds the queries that a record satisfies, and an upkeep counts the rec
 answers them when they are due. All indexes find the same, so the two are timed one by one.
 
 `questions` draws the queries and `posted` makes the records, as the arrays of `tables`. `standing` is what
-indexes have in common: `ch_tree` with `quad`, `peers` with OpIndex and RP-trees, and `forest` with those of
-the core; the kernels are in `probes`. `upkeep` keeps up results with the kernels of `tallies`. `timing`
+indexes have in common: `peers` has OpIndex and RP-trees, `ch_tree` and `forest` have those of the core; the
+kernels are in `probes`. `upkeep` keeps up results with the kernels of `tallies`. `timing`
 times both, `throughput` has the figures, and `slot` the same queries on a slot of stqsh.
 """

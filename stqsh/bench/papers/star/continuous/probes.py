@@ -10,9 +10,7 @@ import numpy as np
 from stqsh.arrays import Array
 from stqsh.bench.papers.star.continuous.tables import (
     NODES,
-    TEXT,
     TOPIC,
-    ChTrees,
     Intervals,
     Posted,
     Predicates,
@@ -20,7 +18,7 @@ from stqsh.bench.papers.star.continuous.tables import (
     RTrees,
 )
 from stqsh.core.kernels.index.static_rects import within
-from stqsh.core.kernels.jit import Flag, Float, Int, inlined, kernel
+from stqsh.core.kernels.jit import Flag, Int, inlined, kernel
 
 
 @inlined
@@ -150,95 +148,6 @@ def probe_rp_trees(
                 records[used], rows[used] = e, q
                 used += 1
     return np.int64(len(xs)), used
-
-
-@inlined
-def slot_of(key: Int, slots: Int) -> Int:
-    """Return where a key is looked for first in a table of a power of two of slots."""
-    mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
-    return np.int64((mixed ^ (mixed >> np.uint64(32))) & np.uint64(slots - 1))
-
-
-@inlined
-def _child(key: Array, value: Array, node: Int, label: Int) -> Int:
-    """Return a node's child with a label, -1 for none."""
-    wanted = (np.int64(node) << 32) | np.int64(label)
-    at = slot_of(wanted, len(key))
-    while key[at] != wanted and key[at] >= 0:
-        at = (at + 1) & (len(key) - 1)
-    return np.int64(value[at]) if key[at] == wanted else np.int64(-1)
-
-
-@inlined
-def _leaf(child: Array, node: Int, x: Float, y: Float) -> Int:
-    """Return the leaf of a quad-tree over the unit square that a place belongs to."""
-    half, left, low = 0.5, 0.0, 0.0
-    while child[node] >= 0:
-        right, above = x >= left + half, y >= low + half
-        node = np.int64(child[node]) + right + 2 * above
-        left, low = left + half * right, low + half * above
-        half /= 2
-    return node
-
-
-@kernel
-def probe_ch_trees(  # noqa: PLR0912  # a call for each query would cost more than its test
-    index: ChTrees, sought: Predicates, posts: Posted, room: Room, begin: Int, used: Int
-) -> tuple[Int, Int]:
-    """Walk down each tree; test the ranges and keywords of the queries in the leaves that are reached."""
-    root, order, quad, child, none, labelled, key, value, first, row = index
-    box, start, terms, active = sought.box, sought.start, sought.terms, sought.active
-    xs, ys, topics, said, words = posts
-    records, rows, marks = room
-    most = np.max(np.diff(said)) if len(xs) else 0
-    stack, levels = np.empty(4 * (most + 4), np.int64), np.empty(4 * (most + 4), np.int64)
-    for e in range(begin, len(xs)):
-        x, y, about = xs[e], ys[e], np.int64(topics[e])
-        if used + len(active) >= len(rows):
-            return np.int64(e), used
-        _mark(said, words, e, marks)
-        for t in range(len(root)):
-            leaf = _leaf(child, quad[t], x, y)
-            stack[0], levels[0], top = root[t], 0, 1
-            while top:
-                top -= 1
-                node, level = stack[top], levels[top]
-                if level == 3:
-                    for k in range(first[node], first[node + 1]):
-                        q = row[k]
-                        inside = within(x, y, box[q, 0], box[q, 1], box[q, 2], box[q, 3])
-                        if (inside & active[q]) and _says(start, terms, q, marks, e):
-                            records[used], rows[used] = e, q
-                            used += 1
-                    continue
-                if none[node] >= 0:
-                    stack[top], levels[top] = none[node], level + 1
-                    top += 1
-                if not labelled[node]:
-                    continue
-                kind = order[t, level]
-                if kind == TEXT:
-                    for k in range(said[e], said[e + 1]):
-                        found = _child(key, value, node, words[k])
-                        if found >= 0:
-                            stack[top], levels[top] = found, level + 1
-                            top += 1
-                else:
-                    found = _child(key, value, node, about if kind == TOPIC else leaf)
-                    if found >= 0:
-                        stack[top], levels[top] = found, level + 1
-                        top += 1
-    return np.int64(len(xs)), used
-
-
-@kernel
-def fill_table(keys: Array, values: Array, key: Array, value: Array) -> None:
-    """Enter distinct keys, int64, and their values into an open hash table; free keys are -1."""
-    for i in range(len(keys)):
-        at = slot_of(keys[i], len(key))
-        while key[at] >= 0:
-            at = (at + 1) & (len(key) - 1)
-        key[at], value[at] = keys[i], values[i]
 
 
 @kernel

@@ -8,8 +8,8 @@ import numpy as np
 
 from stqsh.arrays import Array
 
-TOPIC, PLACE, TEXT = 0, 1, 2
-"""The kinds of predicates: topic = value, INSIDE a rectangle, and CONTAINS all of some terms."""
+TOPIC = 0
+"""The attribute of predicates topic = value."""
 
 NODES = 64
 """More nodes than a walk down an R-tree has open, for each of its levels."""
@@ -111,31 +111,3 @@ class RTrees(NamedTuple):
     topic_start: Array
     by_topic: Array
     rest: Array
-
-
-class ChTrees(NamedTuple):
-    """CH-trees.
-
-    Attributes:
-        root: int64 (trees,).
-        order: the kind of predicates that each level looks at, int8 (trees, 3).
-        quad: the root of each tree's quad-tree, int64 (trees,).
-        child: the first of a quad-tree node's four children, -1 for a leaf, int32.
-        none: the child of queries without the level's predicate, int32 (nodes,), -1 for none.
-        labelled: whether there are other children, bool (nodes,).
-        key: node << 32 | label of other children in an open hash table, int64; -1 for free.
-        value: those children, int32.
-        start: int64 (nodes + 1,).
-        row: the queries of leaves, int32.
-    """
-
-    root: Array
-    order: Array
-    quad: Array
-    child: Array
-    none: Array
-    labelled: Array
-    key: Array
-    value: Array
-    start: Array
-    row: Array
