@@ -193,6 +193,9 @@ def test_levels_come_by_their_costs() -> None:
     assert index.orders == [[PLACE, VALUES]]
     few.bounds[:, 0], few.values[:] = [5.0, 6.0], -1
     _fill(index, few, np.arange(40), 40)
+    assert index.orders == [[PLACE, VALUES + 1]]
+    few.box[:] = [0.0, 0.0, 0.5, 0.5]
+    _fill(index, few, np.arange(40), 40)
     assert index.orders == [[VALUES + 1, PLACE]]
 
 

@@ -147,7 +147,7 @@ class ChTreeIndex:
     @property
     def orders(self) -> list[list[int]]:
         """The kinds of predicates of each tree's levels, from the root on."""
-        orders = self._array("order").reshape(len(self._starts), -1).tolist()
+        orders = self._array("order").reshape(-1, VALUES + sum(self.columns)).tolist()
         return [[int(kind) for kind in order if kind >= 0] for order in orders]
 
     @property
@@ -240,7 +240,7 @@ class ChTreeIndex:
             row=array("row"),
             position=array("position"),
         )
-        bounds = array("bounds").reshape(len(array("checked")), -1)
+        bounds = array("bounds").reshape(len(array("checked")), 2 * self.columns[1])
         queries = TestedQueries(array("box").reshape(-1, 4), bounds, array("checked"))
         return join(TreeJoin(trees, queries, records, spans, frozen(array("label"))))
 
@@ -515,7 +515,7 @@ def _interval_paths(centres: Array, numbers: Array) -> Array:
 def _signs(sought: SoughtPredicates) -> Array:
     """Return a digest of each query and its predicates, uint64 (n,)."""
     count, sign = len(sought.id), _mixed(sought.digest)
-    numbers = [*sought.box.T, *sought.bounds.reshape(count, -1).T]
+    numbers = [*sought.box.T, *sought.bounds.reshape(count, 2 * sought.bounds.shape[1]).T]
     for number in (sought.id, sought.every, sought.checked, *(one.copy().view(np.int64) for one in numbers)):
         sign = _mixed(sign ^ _mixed(number.astype(np.int64).view(np.uint64)))
     return sign

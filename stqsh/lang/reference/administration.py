@@ -111,8 +111,8 @@ region.""",
         "Change a setting of this session; SHOW SETTINGS lists them, with where each value came from.",
         "SET shell.scheme = light",
         "Settings that begin with engine. or spark. take effect when the engine starts again, those of"
-        " shedding, cache and index with the next step. Shedding makes answers worse, down to the min_accuracy"
-        " of a query.",
+        " shedding, cache and index with the next step. Shedding makes answers worse, down to the"
+        " min_accuracy of a query.",
         """shedding = off | object | query     what is dropped over the budget of RETAIN SIGNIFICANT:
                                     objects that few queries need, or caches and then borders of regions
 shedding.budget = 200000 | '64 MB'  how many objects such streams may hold, or how much memory
