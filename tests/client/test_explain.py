@@ -202,6 +202,16 @@ def test_a_query_that_requires_a_value_is_in_the_keyword_index(session):
         assert told["registered: index"].startswith(index)
 
 
+def test_explain_names_the_index_that_the_session_chooses(session):
+    rows_of(session, "SET index.queries = chtree;")
+    for condition in ("n = 12", "n > 12"):
+        told = items(session, f"EXPLAIN SELECT oid FROM taxis WHERE {condition} INSIDE corner;")
+        assert told["registered: index"] == "CH-trees"
+    rows_of(session, "SET index.queries = forest;")
+    told = items(session, "EXPLAIN SELECT oid FROM taxis WHERE n > 12 INSIDE corner;")
+    assert told["registered: index"].startswith("grid")
+
+
 def test_analyze_answers_a_select_and_times_its_operators(session):
     text = "SELECT oid FROM taxis WHERE n > 12 INSIDE corner ORDER BY n DESC LIMIT 4;"
     [answer] = session.execute(text)

@@ -18,6 +18,7 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.chunk import Chunk, ChunkKind, ChunkOrder, pack, pack_json, unpack_struct
 from stqsh.spec.clock import BatchClock
 from stqsh.spec.command import RegisterCommand, SlotCommand
+from stqsh.spec.indexes import IndexChoice
 from stqsh.spec.query import SlotQuery
 from stqsh.spec.stats import SlotStats
 from stqsh.spec.stream import ColumnSpec, FileSourceSpec, StreamSpec
@@ -25,6 +26,7 @@ from stqsh.spec.stream import ColumnSpec, FileSourceSpec, StreamSpec
 STREAM, SECOND = 1, 1_000_000
 """The id of the only stream, and the length of its tick in µs."""
 
+_DEFAULT_INDEXES = IndexChoice()
 _TYPES = {"oid": "STRING", "x": "DOUBLE", "y": "DOUBLE", "ts": "TIMESTAMP"}
 MOVING = StreamSpec(
     id=STREAM,
@@ -97,16 +99,18 @@ def evaluate_batch(
     steps: Steps,
     commands: Sequence[SlotCommand],
     records: Iterable[tuple[ChunkKind, bytes]],
+    indexes: IndexChoice = _DEFAULT_INDEXES,
 ) -> tuple[BatchCost, list[Chunk]]:
     """Evaluate one batch on a slot with one stream, which the first batch defines.
 
     Args:
         records: chunks of records, by their kind and payload.
+        indexes: the indexes that the session chooses.
 
     Returns:
         The cost of the batch, and the chunks that the slot sent.
     """
-    clock = BatchClock(steps.first, steps.last, steps.base_tick, SECOND)
+    clock = BatchClock(steps.first, steps.last, steps.base_tick, SECOND, indexes=indexes)
     parts = [(ChunkKind.CLOCK, pack_json(clock))]
     if steps.first == 1:
         parts.append((ChunkKind.DEFINE, pack_json(spec)))
