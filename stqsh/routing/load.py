@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stqsh.arrays import Floats
 from stqsh.routing.cells import Cells
@@ -16,6 +17,30 @@ if TYPE_CHECKING:
 
 RECORD, PAIR = 1.0, 0.05
 """The cost of a record, and of a record paired with a query over its cell: c1 and c2 of STAR (section 6)."""
+
+
+class CostWeights(NamedTuple):
+    """The weights of a workload metric.
+
+    Attributes:
+        record: the weight of a record: c1 of STAR (section 6).
+        pair: the weight of a record and a continuous query over its cell: c2 of STAR.
+    """
+
+    record: float
+    pair: float
+
+
+METRICS = {
+    "cost": CostWeights(RECORD, PAIR),
+    "records": CostWeights(1.0, 0.0),
+    "pairs": CostWeights(0.0, 1.0),
+}
+"""Workload metrics by name.
+
+`cost` is STAR's estimate of the time, `records` the updates that CheetahGIS counts (section V-D1), and
+`pairs` the checks of queries that Tornado counts (equation 1).
+"""
 _BLUR = 32
 """Changes of cells are averaged over a square whose side is twice the grid's side divided by this."""
 
@@ -29,30 +54,31 @@ class Load:
         records: the number of records in each cell.
         queries: the number of continuous queries that touch each cell.
         texts: the terms of records and queries, if leaves may be split by texts.
+        weights: the workload metric.
     """
 
     cells: Cells
     records: Floats
     queries: Floats
     texts: TextSample | None = None
+    weights: CostWeights = METRICS["cost"]
 
     @staticmethod
     def of(cells: Cells, x: Floats, y: Floats, boxes: Floats) -> Load:
         """Count records by their places, (n,) each, and queries by their boxes, (m, 4)."""
         side = cells.side
         records = np.bincount(cells.of_places(x, y), minlength=side * side).astype(np.float64)
-        low, high, left, right = cells.of_boxes(boxes.reshape(-1, 4)).T
-        corners = np.zeros((side + 1, side + 1))
-        for row, column, sign in ((low, left, 1), (low, right, -1), (high, left, -1), (high, right, 1)):
-            counts = np.bincount(row * (side + 1) + column, minlength=corners.size)
-            corners += sign * counts.reshape(corners.shape)
-        queries = corners.cumsum(axis=0).cumsum(axis=1)[:side, :side]
+        queries = coverage(cells.of_boxes(boxes.reshape(-1, 4)), side)
         return Load(cells, records.reshape(side, side), queries)
 
     @property
     def cost(self) -> Floats:
-        """The cost of each cell, float64 (side, side): `c1 |O| + c2 |O| |Q|` (STAR section 6)."""
-        return RECORD * self.records + PAIR * self.records * self.queries
+        """The cost of each cell, float64 (side, side): `c1 |O| + c2 |O| |Q|` (STAR section 6).
+
+        If the metric counts only pairs and there are none, records count.
+        """
+        found: Floats = self.records * (self.weights.record + self.weights.pair * self.queries)
+        return found if found.any() else self.records
 
     def ahead(self, before: Load, share: float) -> Load:
         """Extrapolate the load, assuming that records continue to move as since an earlier load.
@@ -82,6 +108,17 @@ class Load:
         if not pairs:
             return self
         return replace(self, records=self.records * (1 + cost * self.records.sum() / pairs * around))
+
+
+def coverage(spans: NDArray[np.int64], side: int) -> Floats:
+    """Return how many spans cover each cell: float64 (side, side); spans are rows of `Cells.of_boxes`."""
+    low, high, left, right = spans.T
+    corners = np.zeros((side + 1, side + 1))
+    for row, column, sign in ((low, left, 1), (low, right, -1), (high, left, -1), (high, right, 1)):
+        counts = np.bincount(row * (side + 1) + column, minlength=corners.size)
+        corners += sign * counts.reshape(corners.shape)
+    found: Floats = corners.cumsum(axis=0).cumsum(axis=1)[:side, :side]
+    return found
 
 
 def _averaged(values: Floats, reach: int) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -13,10 +14,10 @@ from stqsh.routing.adjusters.adjuster_choice import even_out
 from stqsh.routing.cells import Cells
 from stqsh.routing.choice import AskedQueries, Prediction, chosen, predict, predictions
 from stqsh.routing.load import Load, balance_of, slot_loads
-from stqsh.routing.strategies import STRATEGIES
+from stqsh.routing.strategies import lay
 from stqsh.routing.table import TEXT, RoutingTable
 from stqsh.settings import memory_bytes
-from stqsh.sources.recent_input import RECENT, EarlierInput, RecentInput
+from stqsh.sources.recent_input import EarlierInput, RecentInput
 from stqsh.sources.replay_store.manifest import read_manifest
 from stqsh.sources.replay_store.spatial_extent import initial_table
 from stqsh.spec.log import StreamRouted
@@ -25,7 +26,7 @@ from stqsh.storage.catalogue import live_streams
 from stqsh.storage.control_log import ControlDb, get_meta
 from stqsh.storage.home import SessionHome
 from stqsh.storage.rows import LogRow, StreamRow
-from stqsh.storage.stream_routes import INITIAL, append_route, read_table, stream_routes
+from stqsh.storage.stream_routes import INITIAL, StreamRoute, append_route, read_table, stream_routes
 
 EVEN = 1.05
 """REBALANCE accepts a routing if no slot's load exceeds this multiple of the mean."""
@@ -46,6 +47,8 @@ class RoutePlan(NamedTuple):
         moved: the share of the queries that have to be sent to another slot, 0 to 1.
         before, after: the largest load of a slot divided by the mean, under the old table now, and as
             expected under this one.
+        layout: the settings that it was laid out by, see `RouteSettings.layout`; None if it is a change of
+            the old table.
         adjuster: the load adjuster that made it, or why the strategy was chosen; None for a requested layout.
     """
 
@@ -54,6 +57,7 @@ class RoutePlan(NamedTuple):
     moved: float
     before: float
     after: float
+    layout: str | None = None
     adjuster: str | None = None
 
 
@@ -117,21 +121,32 @@ def put_in_force(
             moved=plan.moved,
             before=plan.before,
             predicted=plan.after,
+            layout=current_layout(routes) if plan.layout is None else plan.layout,
         )
         return append_route(control, entry, table, text)
+
+
+def current_layout(routes: Sequence[StreamRoute]) -> str:
+    """Return the settings by which the newest of a stream's routings was laid out; "" for the defaults."""
+    return routes[-1].entry.layout if routes else ""
 
 
 def plan_repartition(recent: RecentInput, old: RoutingTable, strategy: str, slots: int) -> RoutePlan:
     """Lay out the cells of a stream anew by a strategy, and assign them to a number of slots."""
     load = recent.load(recent.cells)
-    return _plan(recent, old, STRATEGIES[strategy](load, slots), load)
+    table = lay(strategy, load, slots, recent.settings.leaves)
+    layout = recent.settings.layout(strategy, by_texts=recent.texts is not None)
+    return _plan(recent, old, table, load)._replace(layout=layout)
 
 
 def compare_strategies(recent: RecentInput, slots: int, *, is_event: bool) -> list[tuple[float, Prediction]]:
     """Return the expected cost of a new table by each strategy, in records, the cheapest first."""
     sought = None if recent.texts is None else recent.texts.sought
     found = predictions(
-        recent.load(recent.cells), slots, AskedQueries(recent.boxes, sought, is_moving=not is_event)
+        recent.load(recent.cells),
+        slots,
+        AskedQueries(recent.boxes, sought, is_moving=not is_event),
+        recent.settings.leaves,
     )
     room = memory_bytes() * _ROOM
     return sorted(((one.cost(room), one) for one in found), key=lambda compared: compared[0])
@@ -140,7 +155,8 @@ def compare_strategies(recent: RecentInput, slots: int, *, is_event: bool) -> li
 def plan_cheapest(recent: RecentInput, old: RoutingTable, *, is_event: bool) -> RoutePlan:
     """Lay out the cells of a stream anew by the strategy with the lowest expected cost."""
     _, best = compare_strategies(recent, old.slots, is_event=is_event)[0]
-    return _plan(recent, old, best.table, recent.load(recent.cells), f"{best.strategy} is cheapest")
+    plan = _plan(recent, old, best.table, recent.load(recent.cells), f"{best.strategy} is cheapest")
+    return plan._replace(layout=recent.settings.layout(best.strategy))
 
 
 def plan_first(recent: RecentInput, initial: RoutingTable, rows: int) -> RoutePlan | None:
@@ -159,14 +175,18 @@ def plan_first(recent: RecentInput, initial: RoutingTable, rows: int) -> RoutePl
     def load(cells: Cells) -> Load:
         """Return the load of a whole batch."""
         sampled = recent.load(cells)
-        return replace(sampled, records=sampled.records * (min(rows, RECENT) / max(len(recent.x), 1)))
+        return replace(
+            sampled, records=sampled.records * (min(rows, recent.settings.recent) / max(len(recent.x), 1))
+        )
 
-    best = chosen(predictions(load(recent.cells), initial.slots, asked), room)
+    leaves = recent.settings.leaves
+    best = chosen(predictions(load(recent.cells), initial.slots, asked, leaves), room)
     if predict(initial, load(initial.cells), asked).cost(room) < CLEARLY * best.cost(room):
         return None
     reason = f"chosen as it begins, {best.strategy} is cheapest"
     plan = _plan(recent, initial, best.table, recent.load(recent.cells), reason)
-    return plan._replace(packages=0, moved=0.0)  # there is nothing to move yet
+    layout = recent.settings.layout(best.strategy)
+    return plan._replace(packages=0, moved=0.0, layout=layout)  # there is nothing to move yet
 
 
 def plan_rebalance(
@@ -207,7 +227,7 @@ def _plan(
     recent: RecentInput, old: RoutingTable, new: RoutingTable, load: Load, adjuster: str | None = None
 ) -> RoutePlan:
     moved, after = _newly_touched(old, new, recent), balance_of(slot_loads(new, load.cost)).ratio
-    return RoutePlan(new, old.packages_to(new), moved, load_ratio(recent, old), after, adjuster)
+    return RoutePlan(new, old.packages_to(new), moved, load_ratio(recent, old), after, adjuster=adjuster)
 
 
 def _newly_touched(old: RoutingTable, new: RoutingTable, recent: RecentInput) -> float:

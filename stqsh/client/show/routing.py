@@ -18,6 +18,7 @@ from stqsh.profile import Profile
 from stqsh.routing.load import slot_loads, slot_records
 from stqsh.routing.table import HASHED, TEXT, RoutingTable
 from stqsh.sources.recent_input import RecentInput, recent_input
+from stqsh.sources.route_settings import RouteSettings
 from stqsh.sources.routing_plans import compare_strategies, current_table, load_ratio
 from stqsh.spec.stats import BatchStats
 from stqsh.spec.stream import StreamSpec
@@ -25,6 +26,7 @@ from stqsh.storage.catalogue import live_streams
 from stqsh.storage.control_log import get_meta
 from stqsh.storage.progress import step_taken
 from stqsh.storage.rows import StreamRow
+from stqsh.storage.session_settings import session_settings
 from stqsh.storage.stream_routes import BALANCE_ERROR, StreamRoute, stream_routes
 
 _COLUMNS = (
@@ -37,6 +39,7 @@ _SLOT_COLUMNS = ("stream", "slot", "leaves", "cells", "recent records", "queries
 def show_routing(connection: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW ROUTING: a row for each stream, then one for each slot of streams routed by space."""
     snapshots = SnapshotReader(connection, profile)
+    settings = RouteSettings.of(session_settings(connection.db, profile))
     tables = [
         (stream, current_table(connection.home, connection.db, stream))
         for stream in live_streams(connection.db)
@@ -50,6 +53,7 @@ def show_routing(connection: Connection, profile: Profile) -> Iterator[Rows]:
                     connection.home,
                     connection.db,
                     stream.spec,
+                    settings,
                     with_texts=by_texts,
                     ask=partial(snapshots.located_table, stream=stream.spec),
                 )
@@ -132,6 +136,8 @@ def _change(last: StreamRoute | None) -> str | None:
     entry = last.entry
     balance = f"max/mean {entry.before:.2f}, {entry.predicted:.2f} expected"
     by = f"balance, {entry.why}" if entry.is_automatic else entry.why
+    if entry.layout:
+        by += f" with {entry.layout}"
     packages = "1 package" if entry.packages == 1 else f"{entry.packages} packages"
     return f"{by}: {balance}; {packages}, slots learned of {entry.moved:.0%} of the queries"
 

@@ -15,6 +15,7 @@ from stqsh.errors import NotPublishedError, StqshError
 from stqsh.profile import Profile
 from stqsh.routing.adjusters import ADJUSTERS
 from stqsh.sources.recent_input import Ask, EarlierInput, RecentInput, recent_input
+from stqsh.sources.route_settings import RouteSettings
 from stqsh.sources.routing_plans import (
     CLEARLY,
     current_table,
@@ -148,7 +149,14 @@ class Balancer:
         if adjuster and table.strategy not in ADJUSTERS[adjuster].fits:
             return
         by_texts = table.texts is not None
-        recent = recent_input(self._home, self._control, stream.spec, with_texts=by_texts, ask=self.ask)
+        recent = recent_input(
+            self._home,
+            self._control,
+            stream.spec,
+            RouteSettings.of(settings),
+            with_texts=by_texts,
+            ask=self.ask,
+        )
         ratio = load_ratio(recent, table)
         earlier = watched.earlier(self._looks)
         watched.seen, watched.seen_at = recent, self._looks
