@@ -25,7 +25,7 @@ from stqsh.spec.region import NearestSpec
 
 _HOT, _SHARE = 3, 0.95
 _QUERIES, _SQUARE = 4_000, 0.005
-_NEAREST, _K = 400, 8
+_NEAREST, _K = 100, 8
 _NEAREST_QUERY = SlotQuery(kind="nearest", members=Members(region=NearestSpec(_K, 0.0, 0.0)))
 _LIMIT = 1.15
 _WANTED = 8.0
@@ -63,7 +63,7 @@ def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
         "greedy, bounded": greedy.adjust(off, load, _LIMIT),
     }
     ranges = Trial(places, boxes, tables, scale.count(1_000_000), off)
-    neighbours = replace(ranges, boxes=boxes[: scale.count(_NEAREST)], pattern=_NEAREST_QUERY)
+    neighbours = replace(ranges, boxes=boxes[:_NEAREST], pattern=_NEAREST_QUERY)
     found_by = dict(zip(("range", "nearest"), measured([ranges, neighbours], scale), strict=True))
     worst = modelled_ratio(off, load)
     rows: list[Row] = [
@@ -100,7 +100,7 @@ def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
     notes = [
         f"{slots} slots with as many cells each; {_SHARE:.0%} of records and queries in the cells of {_HOT} "
         f"of them. {_QUERIES:,} range queries, squares of {_SQUARE:.1%} side, and "
-        f"{scale.count(_NEAREST):,} for the {_K} nearest of a place, which the paper has. "
+        f"{_NEAREST} for the {_K} nearest of a place, which the paper has. "
         "Greedy: CheetahGIS's remedies, one giver each, with as many copies of queries as it makes; "
         f"bounded: at most {greedy.GROWTH:.0f} times those of a new table. An empty batch takes {floor:.2g} "
         "ms of each slot's makespan."
