@@ -17,6 +17,8 @@ DURABILITY = ("process", "disk")
 SHEDDING = ("off", "object", "query")
 SIDES = (16, 32, 64, 128, 256, 512, 1024)
 """The numbers of cells per side that tables of routings may have."""
+USUAL_TOLERANCE = {"mean": 1.3, "spread": 6.0, "variance": 0.1}
+"""The measures of how uneven loads are, with the values above which they are uneven by default."""
 MOST_LEAVES = 64
 """The most leaves of a new qttree, per slot."""
 LOADS = ("cost", "records", "pairs")
@@ -104,9 +106,15 @@ def _share(text: str) -> float:
     return float(text)
 
 
-def _ratio(text: str) -> float:
-    if not re.fullmatch(r"\d+(\.\d*)?", text) or float(text) <= 1:
-        raise ValueError("a number above 1")
+def _number(text: str) -> float:
+    if not re.fullmatch(r"\d+(\.\d*)?|\.\d+", text):
+        raise ValueError("a number of at least 0")
+    return float(text)
+
+
+def _positive(text: str) -> float:
+    if not re.fullmatch(r"\d+(\.\d*)?|\.\d+", text) or not float(text):
+        raise ValueError("a number above 0")
     return float(text)
 
 
@@ -283,10 +291,24 @@ KEYS: tuple[Setting, ...] = (
     ),
     Setting(
         "balance.above",
-        "balance acts when the largest load of a slot exceeds the mean by this factor",
-        _ratio,
-        lambda: 1.3,
-        ("1.3", "1.5", "2"),
+        "how uneven loads may be before balance acts; by default 1.3, 6 or 0.1, by balance.measure",
+        _positive,
+        lambda: None,
+        ("1.3", "1.5", "6"),
+    ),
+    Setting(
+        "balance.measure",
+        "how uneven loads are: mean, the largest over the mean; spread, over the smallest; or their variance",
+        _one_of(tuple(USUAL_TOLERANCE)),
+        lambda: "mean",
+        tuple(USUAL_TOLERANCE),
+    ),
+    Setting(
+        "balance.transfer",
+        "cost of moving a query, in the time of records; a change must save more than its moves cost",
+        _number,
+        lambda: 0.0,
+        ("0", "11"),
     ),
     Setting(
         "balance.every",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 
 from stqsh.arrays import Floats
 from stqsh.routing.cells import Cells
+from stqsh.routing.partitioning import PrefixSums
+from stqsh.routing.query_counts import BlockTotals, QueryCounts, coverage
 from stqsh.routing.table import HASHED, RoutingTable
 
 if TYPE_CHECKING:
@@ -29,6 +32,11 @@ class CostWeights(NamedTuple):
 
     record: float
     pair: float
+
+    @property
+    def a_record(self) -> float:
+        """The weight of what a slot does in the time of a record."""
+        return self.record or self.pair / PAIR
 
 
 METRICS = {
@@ -55,6 +63,7 @@ class Load:
         queries: the number of continuous queries that touch each cell.
         texts: the terms of records and queries, if leaves may be split by texts.
         weights: the workload metric.
+        spans: the cells that each query touches, rows of `Cells.of_boxes`, int64 (m, 4); None if unknown.
     """
 
     cells: Cells
@@ -62,14 +71,15 @@ class Load:
     queries: Floats
     texts: TextSample | None = None
     weights: CostWeights = METRICS["cost"]
+    spans: NDArray[np.int64] | None = None
 
     @staticmethod
     def of(cells: Cells, x: Floats, y: Floats, boxes: Floats) -> Load:
         """Count records by their places, (n,) each, and queries by their boxes, (m, 4)."""
         side = cells.side
         records = np.bincount(cells.of_places(x, y), minlength=side * side).astype(np.float64)
-        queries = coverage(cells.of_boxes(boxes.reshape(-1, 4)), side)
-        return Load(cells, records.reshape(side, side), queries)
+        spans = cells.of_boxes(boxes.reshape(-1, 4))
+        return Load(cells, records.reshape(side, side), coverage(spans, side), spans=spans)
 
     @property
     def cost(self) -> Floats:
@@ -79,6 +89,13 @@ class Load:
         """
         found: Floats = self.records * (self.weights.record + self.weights.pair * self.queries)
         return found if found.any() else self.records
+
+    @cached_property
+    def query_counts(self) -> BlockTotals:
+        """The number of queries that touch a block of cells; an upper bound if their spans are unknown."""
+        if self.spans is None:
+            return PrefixSums.of(self.queries)
+        return QueryCounts.of(self.spans, self.cells.side)
 
     def ahead(self, before: Load, share: float) -> Load:
         """Extrapolate the load, assuming that records continue to move as since an earlier load.
@@ -108,17 +125,6 @@ class Load:
         if not pairs:
             return self
         return replace(self, records=self.records * (1 + cost * self.records.sum() / pairs * around))
-
-
-def coverage(spans: NDArray[np.int64], side: int) -> Floats:
-    """Return how many spans cover each cell: float64 (side, side); spans are rows of `Cells.of_boxes`."""
-    low, high, left, right = spans.T
-    corners = np.zeros((side + 1, side + 1))
-    for row, column, sign in ((low, left, 1), (low, right, -1), (high, left, -1), (high, right, 1)):
-        counts = np.bincount(row * (side + 1) + column, minlength=corners.size)
-        corners += sign * counts.reshape(corners.shape)
-    found: Floats = corners.cumsum(axis=0).cumsum(axis=1)[:side, :side]
-    return found
 
 
 def _averaged(values: Floats, reach: int) -> Floats:

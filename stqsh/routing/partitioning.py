@@ -43,6 +43,12 @@ class CellBlock(NamedTuple):
         """The number of cells."""
         return self.height * self.width
 
+    def common(self, other: CellBlock) -> CellBlock | None:
+        """Return the cells that are also in another block; None if there are none."""
+        low, left = max(self.low, other.low), max(self.left, other.left)
+        high, right = min(self.high, other.high), min(self.right, other.right)
+        return CellBlock(low, high, left, right) if low < high and left < right else None
+
     def quarters(self) -> list[CellBlock]:
         """Return the four quarters of a square, along the Z curve."""
         row, column = (self.low + self.high) // 2, (self.left + self.right) // 2

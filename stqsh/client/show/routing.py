@@ -27,7 +27,7 @@ from stqsh.storage.control_log import get_meta
 from stqsh.storage.progress import step_taken
 from stqsh.storage.rows import StreamRow
 from stqsh.storage.session_settings import session_settings
-from stqsh.storage.stream_routes import BALANCE_ERROR, StreamRoute, stream_routes
+from stqsh.storage.stream_routes import BALANCE_ERROR, StreamRoute, read_looks, stream_routes
 
 _COLUMNS = (
     *("stream", "strategy", "version", "since step", "slots", "leaves", "by hash", "by texts"),
@@ -39,7 +39,8 @@ _SLOT_COLUMNS = ("stream", "slot", "leaves", "cells", "recent records", "queries
 def show_routing(connection: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW ROUTING: a row for each stream, then one for each slot of streams routed by space."""
     snapshots = SnapshotReader(connection, profile)
-    settings = RouteSettings.of(session_settings(connection.db, profile))
+    effective = session_settings(connection.db, profile)
+    settings = RouteSettings.of(effective)
     tables = [
         (stream, current_table(connection.home, connection.db, stream))
         for stream in live_streams(connection.db)
@@ -68,6 +69,10 @@ def show_routing(connection: Connection, profile: Profile) -> Iterator[Rows]:
     ]
     if slots:
         yield Rows("slots by stream", _SLOT_COLUMNS, tuple(slots))
+    looks = read_looks(connection.db) if effective.text("balance") != "off" else {}
+    if looks:
+        rows = tuple((stream.name, looks[stream.id]) for stream, _ in tables if stream.id in looks)
+        yield Rows("what balance does", ("stream", "balance"), rows)
     if error := get_meta(connection.db, BALANCE_ERROR):
         yield Rows("balance", ("item", "value"), (("failed", error),))
 
