@@ -423,7 +423,8 @@ class _TreeShape(NamedTuple):
     @staticmethod
     def of(boxes: Array, bounds: Array) -> _TreeShape:
         """Return the shapes that queries give."""
-        is_placed: Array = np.hstack([boxes[:, :2] > 0, boxes[:, 2:] < _BELOW_ONE]).any(axis=1)
+        both = np.hstack([boxes[:, :2] > 0, boxes[:, 2:] < _BELOW_ONE])
+        is_placed: Array = np.logical_or.reduce(both, axis=1)
         centres = [_centres(bounds[:, k]) for k in range(bounds.shape[1])]
         return _TreeShape(boxes, is_placed, grow_quad(boxes[is_placed]), centres)
 

@@ -93,7 +93,7 @@ def measure(run: StarRun) -> list[FigureResult]:
                 raise ValueError(f"the indexes find other members of queries for {asked}")
             for choice, (row, members) in zip(_CHOICES, found, strict=True):
                 more: Row = {"asked": asked, "queries": count, "index": choice.queries}
-                rows.append(more | row | {"members": members.sum() / minute / _MINUTES})
+                rows.append({**more, **row, "members": float(members.sum()) / minute / _MINUTES})
     note = "A registration is that of all queries together, with the first batch of records."
     return [FigureResult("index", "a slot with each index of queries", _COLUMNS, rows, notes=[note])]
 
