@@ -15,8 +15,8 @@ FORMATS = ("jsonl", "csv", "tsv", "geojson", "markdown", "table", "vertical")
 SCHEMES = ("auto", "dark", "light", "none")
 DURABILITY = ("process", "disk")
 SHEDDING = ("off", "object", "query")
-INDEXES = ("forest", "chtree")
-"""The names of indexes of queries."""
+INDEXES, WINDOWS = ("forest", "chtree"), ("records", "mtindex")
+"""The names of indexes of queries, and of windows."""
 SIDES = (16, 32, 64, 128, 256, 512, 1024)
 """The numbers of cells per side that tables of routings may have."""
 USUAL_TOLERANCE = {"mean": 1.3, "spread": 6.0, "variance": 0.1}
@@ -374,6 +374,13 @@ KEYS: tuple[Setting, ...] = (
         _one_of(INDEXES),
         lambda: "forest",
         INDEXES,
+    ),
+    Setting(
+        "index.windows",
+        "what groups of a WINDOW over events are computed from: its records; mtindex, kept intervals",
+        _one_of(WINDOWS),
+        lambda: "records",
+        WINDOWS,
     ),
     Setting(
         "groups.above",

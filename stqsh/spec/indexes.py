@@ -12,6 +12,8 @@ class IndexChoice(Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         queries: what finds the queries of a record: the trees of terms and the grid, or CH-trees.
+        windows: what the groups of a window are computed from: its records, or the intervals of an MT-index.
     """
 
     queries: Literal["forest", "chtree"] = "forest"
+    windows: Literal["records", "mtindex"] = "records"

@@ -55,7 +55,7 @@ def session_settings(db: ControlDb, profile: Profile | None = None) -> Profile:
 
 def index_choice(settings: Profile) -> IndexChoice:
     """Return the indexes that the settings choose."""
-    return convert({"queries": settings.text("index.queries")}, IndexChoice)
+    return convert({name: settings.text(f"index.{name}") for name in ("queries", "windows")}, IndexChoice)
 
 
 def check_setting(key: str, text: str) -> SettingValue:

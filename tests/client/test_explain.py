@@ -212,6 +212,20 @@ def test_explain_names_the_index_that_the_session_chooses(session):
     assert told["registered: index"].startswith("grid")
 
 
+def test_explain_says_that_a_window_is_made_up_of_intervals(tmp_path):
+    create = (
+        "CREATE EVENT STREAM posts (id BIGINT, x DOUBLE, y DOUBLE, ts TIMESTAMP) KEY id LOCATION (x, y)"
+        f" TIME ts FROM FILE '{tmp_path}/posts.csv' PLANAR;"
+        "REGISTER QUERY n AS SELECT COUNT(*) AS n FROM posts WINDOW 8 s SYNC 1 s;"
+    )
+    (tmp_path / "posts.csv").write_text("id,x,y,ts\n1,1,1,2008-02-02T15:00:00Z\n")
+    with local_session(tmp_path, slots=1) as session:
+        rows_of(session, f"{create} RUN;")
+        assert "MT-index" not in items(session, "EXPLAIN n;")["refreshes"]
+        rows_of(session, "SET index.windows = mtindex;")
+        assert "MT-index" in items(session, "EXPLAIN n;")["refreshes"]
+
+
 def test_analyze_answers_a_select_and_times_its_operators(session):
     text = "SELECT oid FROM taxis WHERE n > 12 INSIDE corner ORDER BY n DESC LIMIT 4;"
     [answer] = session.execute(text)

@@ -61,10 +61,12 @@ class Slot:
         self.spec = SPEC | changes
         self.state = SlotState.fresh(0)
         self.defined = False
+        self.indexes = {}
 
     def batch(self, first, last, rows=(), commands=(), *, beside=(), closing=0, **more):
         """beside: (kind, stream, payload) of chunks for other streams, tables and areas."""
         clock = {"first_step": first, "last_step": last, "base_tick": 1, "tick_us": TICK, "closing": closing}
+        clock |= {"indexes": self.indexes}
         parts = [("clock", 0, pack_json(clock)), *beside]
         if not self.defined:
             parts.append(("define", 1, pack_json(self.spec)))

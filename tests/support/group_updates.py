@@ -27,7 +27,7 @@ def updates(
 ) -> list[GroupUpdate]:
     """What the updates of a case of aggregate queries say, in log order; `ends` lets its stream end.
 
-    Before batches in `chosen`, another index of queries is chosen.
+    Before batches in `chosen`, another index is chosen.
     """
     with memory_engine([case], slots, ends=ends) as engine:
         for number, (first, last) in enumerate(batches):

@@ -24,6 +24,7 @@ import shapely
 from stqsh.engine.config import TUNING, EngineSettings, EngineTuning
 from stqsh.engine.delivery.shedding_controller import SheddingController
 from stqsh.engine.ingest.stream_preparer import EndlessStreams
+from stqsh.settings import WINDOWS
 from stqsh.sources.replay_store.manifest import write_manifest
 from stqsh.sources.replay_store.store import TICK, StoreWriter
 from stqsh.sources.table_files import CONTENT
@@ -125,9 +126,9 @@ class MemoryEngine(LocalEngine):
         append(self.control, RunSteps(last - first + 1))
         self.advance()
 
-    def choose(self, queries: str) -> None:
-        """Choose what finds the queries of a record, as SET does."""
-        set_value(self.control, "", "index.queries", queries)
+    def choose(self, index: str) -> None:
+        """Choose an index of queries or of windows, as SET does."""
+        set_value(self.control, "", f"index.{'windows' if index in WINDOWS else 'queries'}", index)
 
     def restart(self, *, arena: bool) -> None:
         """Lose what is not kept on disk, and go on with the next tunables."""
@@ -271,7 +272,7 @@ def run(
 
     Everything is restarted before the batches in `restarts`, in every other one without shared memory, and
     in those that die as in `deaths`, each time with the next of `tunings`, in turns. Before batches in
-    `chosen`, another index of queries is chosen. `look` sees the engine
+    `chosen`, another index is chosen. `look` sees the engine
     after each last step.
     """
     cases = session if isinstance(session, list) else [session]

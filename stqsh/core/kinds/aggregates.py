@@ -25,6 +25,7 @@ from stqsh.core.groups.refresh_schedule import DueQueries, RefreshSchedule, comp
 from stqsh.core.groups.refreshed_members import RefreshedMembers, member_changes
 from stqsh.core.groups.region_tallies import RegionTallies, adds_up
 from stqsh.core.groups.shared_queries import SharedQueries, taken_back
+from stqsh.core.groups.window_intervals import WindowIntervals
 from stqsh.core.kernels.events.transitions import Transitions
 from stqsh.core.kernels.events.updates import ENDED, count_pairs
 from stqsh.core.kernels.index.static_rects import CandidatePairs, QueryLifetimes
@@ -44,6 +45,9 @@ from stqsh.spec.query import AGGREGATE, GroupForm
 _BY_PLACE = (
     "records are put in order of place once for all queries, and each region adds up those of its cells;"
     " with a condition only if many queries share it"
+)
+_BY_INTERVALS = (
+    "results of intervals are kept, and the fewest that make up the window are added up (MT-index)"
 )
 _BY_LIST = "the members of the region are listed one by one, and then added up"
 
@@ -69,6 +73,7 @@ class AggregateLogic(QueryLogic):
         self._regions = QueryRegions(batch, self.prefix, self.queries)
         self._groups = SlotGroups(batch, kind.name, self.queries)
         self._forms = self._groups.forms
+        self._intervals = WindowIntervals(batch, self.queries, self._regions.conditions, self._forms)
 
     def register(self, positions: Array, new: NewQueries) -> None:
         """Store what new queries compute, and announce them to Aggregate."""
@@ -91,17 +96,20 @@ class AggregateLogic(QueryLogic):
     def alter(self, positions: Array, new: NewQueries) -> None:
         """Replace regions and conditions; Aggregate computes the groups of active queries anew."""
         self._regions.relocate(positions, new)
+        self._intervals.release()
 
     def rescale(self) -> Array:
         """Scale regions to the share of their area that load shedding leaves."""
         at, active = self._regions.changing()
         self._regions.rescale(at)
+        self._intervals.release()
         return active
 
     def on_events(self, begun: Array) -> None:
         """Compute how members change, and the members of queries that begin."""
         queries, follows = self.queries, _following(self._forms)
         if not self._regions.prepare(begun, queries.stays, follows):
+            self._intervals.release()
             return
         timings = timings_of_groups(self._forms)
         schedule = RefreshSchedule(self.batch, queries, self._regions.conditions, timings)
@@ -110,6 +118,7 @@ class AggregateLogic(QueryLogic):
         else:
             self._regions.skip_events()
         self._groups.found(self._refreshed(schedule))
+        self._intervals.follow()
         self._groups.wake()
 
     def chunks(self) -> list[Chunk]:
@@ -169,7 +178,13 @@ class AggregateLogic(QueryLogic):
         values without a record; approximate aggregates do not, because they depend on the order.
         """
         none, spec = np.empty(0, np.int64), self.batch.spec
-        if len(dues) < 2 or not spec.is_event or spec.keeps_none or dues[0].seen == dues[0].refresh.step:
+        if (
+            self._intervals.is_chosen
+            or len(dues) < 2
+            or not spec.is_event
+            or spec.keeps_none
+            or dues[0].seen == dues[0].refresh.step
+        ):
             return none
         others = self._forms.durations(_reads_now_or_is_approximate) > 0
         at = dues[0].positions
@@ -199,14 +214,22 @@ class AggregateLogic(QueryLogic):
                 self.queries, self._regions.conditions, due.positions, self._keyworded(due.positions)
             )
             lasting = self.queries.until[due.positions] > due.end
-            for found in self._members(members, shared.first, schedule.windows_us):
+            for found in self._members(members, shared.first, due, schedule):
                 both = [shared.spread(found)]
                 if due.end < NEVER:
                     both.append(shared.spread(taken_back(found, due.end), lasting))
                 yield from (one for one in both if one is not None)
 
-    def _members(self, members: RefreshedMembers, positions: Array, windows_us: Array) -> Iterator[States]:
+    def _members(
+        self, members: RefreshedMembers, positions: Array, due: DueQueries, schedule: RefreshSchedule
+    ) -> Iterator[States]:
         """Yield the groups of queries at a refresh, from their regions or else from lists of members."""
+        windows_us = schedule.windows_us
+        if self._intervals.is_chosen:
+            fixed = self._forms.durations(_reads_now_or_is_approximate) < 0
+            mine = self._intervals.are_suitable(positions, due, schedule, fixed)
+            yield from self._intervals.states(members, positions[mine], due, schedule)
+            positions = positions[~mine]
         tallies, is_keyworded = RegionTallies(members, windows_us), self._keyworded(positions)
         listed = [positions[is_keyworded]]
         for spec, chosen in self._forms.among(positions[~is_keyworded]):
@@ -263,6 +286,9 @@ class AggregateKind(MergingKind):
         if spec and (timing.sync_us is not None or timing.each_step):
             is_still = given.spec.region.focal_key is None and not found.terms
             refreshes = _BY_PLACE if is_still and adds_up(spec) else _BY_LIST
+            is_windowed = given.stream.is_event and is_still and timing.window_us is not None
+            if given.indexes.windows == "mtindex" and is_windowed:
+                refreshes = _BY_INTERVALS
         return replace(found, operators=(*found.operators, about), refreshes=refreshes)
 
 

@@ -11,6 +11,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from stqsh.engine.config import TUNING, EngineTuning
+from stqsh.settings import INDEXES, WINDOWS
 from support.cases import Case, Clock, Row, Spec
 from support.oracle import accepted, moments
 from support.scripts import ScriptCase, replayed
@@ -26,8 +27,8 @@ cuts = st.sampled_from(BATCHES)
 slots = st.sampled_from(SLOTS)
 restarts = st.sets(st.integers(0, 12), max_size=3)
 """The batches before which all restarts."""
-chosen = st.dictionaries(st.integers(0, 4), st.sampled_from(["forest", "chtree"]), max_size=3)
-"""The batches before which an index of queries is chosen, and which."""
+chosen = st.dictionaries(st.integers(0, 4), st.sampled_from([*INDEXES, *WINDOWS]), max_size=4)
+"""The batches before which an index is chosen, and which."""
 cores = st.lists(st.integers(1, 6), min_size=1, max_size=4)
 """How many cores Spark has, in turns: other ones after each restart."""
 clocks = st.builds(Clock, st.sampled_from([0, -3, 1_201_956_300, -2_000_000]), st.sampled_from(TICKS_US))
