@@ -36,14 +36,16 @@ area. A new query is exact one REPORT EVERY later, and a snapshot sees only what
         """CREATE EVENT STREAM [IF NOT EXISTS] name [(column TYPE, …)]
   [KEY column] [LOCATION (x, y) | (shape)] [TIME column] [TEXT column]
   FROM FILE 'glob' [FORMAT format [(option => value, …)]]
-  [KEEP duration [ARCHIVE TO 'folder'] | KEEP NONE]
+  [KEEP duration | size | duration, size [ARCHIVE TO 'folder'] | KEEP NONE]
   [TICK duration] [BOUNDS (x1, y1, x2, y2)] [GRID n] [PLANAR | GEODETIC] [ORDER BY TIME | ARRIVAL]""",
         "Define a stream of things that happened once: records are never replaced, and expire after KEEP.",
         """CREATE EVENT STREAM posts (id BIGINT, lon DOUBLE, lat DOUBLE, ts TIMESTAMP, body STRING)
   KEY id LOCATION (lon, lat) TIME ts TEXT body FROM FILE 'sample_data/posts.jsonl' KEEP 5 min""",
-        "Memory grows with what KEEP holds; without KEEP all events stay. Indexing the terms of a TEXT column"
-        " makes keyword queries fast and costs some time for each record. With KEEP NONE events are matched"
-        " and then forgotten: queries send + only. ARCHIVE TO writes what KEEP lets go to Parquet, by day.",
+        "Memory grows with what KEEP holds; without KEEP all events stay. KEEP 2 GB lets the oldest events go"
+        " beyond that size, KEEP 1 day, 2 GB those older than a day as well. Indexing the terms of a TEXT"
+        " column makes keyword queries fast and costs some time for each record. With KEEP NONE events are"
+        " matched and then forgotten: queries send + only. ARCHIVE TO writes what KEEP lets go to Parquet, by"
+        " day.",
         """Columns may be left out, as of moving streams. Events of files without a key have the number of
 their row as one, in a column called row.""",
     ),

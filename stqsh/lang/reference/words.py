@@ -71,7 +71,7 @@ INSERTS|FROM INSERTS|a stream that INSERT INTO and stqsh feed write to
 INTO|REPARTITION USING grid INTO 8 SLOTS|into how many parts the objects are divided
 IS NULL|speed IS NULL, speed IS NOT NULL|whether there is no value
 KAFKA|FROM KAFKA 'host:9092' TOPIC 't', TO KAFKA 'host:9092' TOPIC 't'|a topic that is read, or written
-KEEP|KEEP 72 hours, KEEP NONE|how long events are kept; NONE: they are matched and forgotten
+KEEP|KEEP 72 hours, KEEP 2 GB, KEEP NONE|how long events are kept, or how much of them; NONE: nothing
 KEY|KEY oid|the column that identifies an object; of a file for REGISTER QUERIES: the queries' names
 LEAVE|CREATE ALERT a ON near LEAVE DO NOTIFY|only rows that leave the answer
 LIKE|name LIKE 'ta_i%', SHOW QUERIES LIKE 'near%'|% is any text, _ one character
@@ -189,7 +189,7 @@ def _once(places: list[WordEntry]) -> list[str]:
 
 
 def _units() -> list[WordEntry]:
-    base = {"duration": ("s", 1e6), "length": ("m", 1.0), "speed": ("m/s", 1.0)}
+    base = {"duration": ("s", 1e6), "length": ("m", 1.0), "speed": ("m/s", 1.0), "size": ("bytes", 1.0)}
     entries = []
     for name, unit in UNITS.items():
         measured, size = base[unit.dimension]

@@ -189,10 +189,28 @@ def accept_events(obj: Array, objects: int) -> AcceptedRows:
 
 @kernel
 def expiry(ts: Int, timing: BatchTiming) -> Int:
-    """Return the first step at which a record of time ts is older than REPORT EVERY allows."""
-    if timing.report < 0:
-        return np.int64(NEVER)
-    return np.int64((ts + timing.report) // timing.tick - timing.base + 2)
+    """Return the first step at which a record of time ts is older than REPORT EVERY or a floor allows."""
+    end = np.int64(NEVER)
+    if timing.report >= 0:
+        end = np.int64((ts + timing.report) // timing.tick - timing.base + 2)
+    if len(timing.floors.least):
+        above = np.searchsorted(timing.floors.least, ts, side="right")
+        if above < len(timing.floors.least):
+            end = min(end, timing.floors.step[above])
+    return end
+
+
+@kernel
+def least_at(step: Int, timing: BatchTiming) -> Int:
+    """Return the time before which records have expired at a step, µs; see `expiry`."""
+    least = np.int64(-NEVER)
+    if timing.report >= 0:
+        least = np.int64((timing.base + step - 1) * timing.tick - timing.report)
+    if len(timing.floors.step):
+        held = np.searchsorted(timing.floors.step, step, side="right")
+        if held > 0:
+            least = max(least, timing.floors.least[held - 1])
+    return least
 
 
 @kernel
@@ -245,11 +263,12 @@ def _expiring(accepted: AcceptedRows, rows: RowArrays, stored: StoredArrays, tim
     """Return the objects whose stored record disconnects in this batch before a row replaces it; int32."""
     found = np.empty(256, np.int32)
     used = 0
-    if timing.report < 0 or timing.last < timing.first:
+    if timing.last < timing.first:
         return found[:used]
-    # Present before the batch: ts >= at(first - 1) - report. Too old after it: ts < at(last) - report.
-    low = (timing.base + timing.first - 2) * timing.tick - timing.report
-    high = (timing.base + timing.last - 1) * timing.tick - timing.report
+    low, high = least_at(timing.first - 1, timing), least_at(timing.last, timing)
+    if low == high:
+        return found[:used]
+    # Present before the batch: ts >= low. Too old after it: ts < high.
     for o in range(len(stored.known)):
         ts = stored.ts[o]
         if ts < low or ts >= high or not stored.known[o] or np.isnan(stored.x[o]):
@@ -323,11 +342,13 @@ def places_after(
     x, y = np.full(len(versions), np.nan), np.full(len(versions), np.nan)
     row_x, row_y, row_ts = rows.x, rows.y, rows.ts
     old_x, old_y, old_ts = stored.x, stored.y, stored.ts
-    objects, each = len(old_x), np.int64(len(steps) > 1)
+    objects, each, limited = len(old_x), np.int64(len(steps) > 1), len(timing.floors.step) > 0
     since = timing.report + (1 - timing.base) * timing.tick
     for i in range(len(versions)):
         version, row = versions[i], versions[i] - objects
         least = steps[i * each] * timing.tick - since if timing.report >= 0 else -NEVER  # see `expiry`
+        if limited:
+            least = least_at(steps[i * each], timing)
         if row >= 0:
             if row_ts[row] >= least:
                 x[i], y[i] = row_x[row], row_y[row]
@@ -345,8 +366,7 @@ def places_around(
     kept, x, y = np.empty(count, np.int32), np.empty(count), np.empty(count)
     row_x, row_y, row_ts = rows.x, rows.y, rows.ts
     old_x, old_y, old_ts = stored.x, stored.y, stored.ts
-    objects, since = len(old_x), timing.report + (1 - timing.base) * timing.tick
-    least = step * timing.tick - since if timing.report >= 0 else -NEVER  # see `expiry`
+    objects, least = len(old_x), least_at(step, timing)
     for i in range(np.uint64(count)):
         version, row = versions[i], versions[i] - objects
         if row >= 0:
