@@ -44,7 +44,7 @@ def test_a_stream_has_defaults() -> None:
         "key": "id", "x": "lon", "y": "lat", "time": "ts", "extent": None, "text": None,
         "planar": False, "tick_us": 1_000_000, "report_every_us": None, "max_speed": None, "bounds": None,
         "grid": None, "order": "time",
-        "retain": "all", "keep_us": None, "archive": None, "pace": None,
+        "retain": "all", "keep_us": None, "keep_bytes": None, "archive": None, "pace": None,
             "numbers_rows": False, "derived": [],
         "source": {"type": "file", "glob": "f", "format": None, "options": {}},
     }  # fmt: skip
