@@ -15,6 +15,14 @@ FORMATS = ("jsonl", "csv", "tsv", "geojson", "markdown", "table", "vertical")
 SCHEMES = ("auto", "dark", "light", "none")
 DURABILITY = ("process", "disk")
 SHEDDING = ("off", "object", "query")
+SIDES = (16, 32, 64, 128, 256, 512, 1024)
+"""The numbers of cells per side that tables of routings may have."""
+USUAL_TOLERANCE = {"mean": 1.3, "spread": 6.0, "variance": 0.1}
+"""The measures of how uneven loads are, with the values above which they are uneven by default."""
+MOST_LEAVES = 64
+"""The most leaves of a new qttree, per slot."""
+LOADS = ("cost", "records", "pairs")
+"""The names of workload metrics."""
 BALANCE = ("off", "auto", "shift", "splitmerge", "pm", "fm", "fg", "greedy", "border")
 
 
@@ -98,10 +106,28 @@ def _share(text: str) -> float:
     return float(text)
 
 
-def _ratio(text: str) -> float:
-    if not re.fullmatch(r"\d+(\.\d*)?", text) or float(text) <= 1:
-        raise ValueError("a number above 1")
+def _number(text: str) -> float:
+    if not re.fullmatch(r"\d+(\.\d*)?|\.\d+", text):
+        raise ValueError("a number of at least 0")
     return float(text)
+
+
+def _positive(text: str) -> float:
+    if not re.fullmatch(r"\d+(\.\d*)?|\.\d+", text) or not float(text):
+        raise ValueError("a number above 0")
+    return float(text)
+
+
+def _side(text: str) -> int:
+    if not re.fullmatch(r"\d+", text) or int(text) not in SIDES:
+        raise ValueError(f"one of {', '.join(map(str, SIDES))}")
+    return int(text)
+
+
+def _leaves(text: str) -> int:
+    if not re.fullmatch(r"\d+", text) or not 1 <= int(text) <= MOST_LEAVES:
+        raise ValueError(f"a whole number from 1 to {MOST_LEAVES}")
+    return int(text)
 
 
 def _budget(text: str) -> str | int:
@@ -265,10 +291,24 @@ KEYS: tuple[Setting, ...] = (
     ),
     Setting(
         "balance.above",
-        "balance acts when the largest load of a slot exceeds the mean by this factor",
-        _ratio,
-        lambda: 1.3,
-        ("1.3", "1.5", "2"),
+        "how uneven loads may be before balance acts; by default 1.3, 6 or 0.1, by balance.measure",
+        _positive,
+        lambda: None,
+        ("1.3", "1.5", "6"),
+    ),
+    Setting(
+        "balance.measure",
+        "how uneven loads are: mean, the largest over the mean; spread, over the smallest; or their variance",
+        _one_of(tuple(USUAL_TOLERANCE)),
+        lambda: "mean",
+        tuple(USUAL_TOLERANCE),
+    ),
+    Setting(
+        "balance.transfer",
+        "cost of moving a query, in the time of records; a change must save more than its moves cost",
+        _number,
+        lambda: 0.0,
+        ("0", "11"),
     ),
     Setting(
         "balance.every",
@@ -290,6 +330,41 @@ KEYS: tuple[Setting, ...] = (
         _flag,
         lambda: False,
         ("true", "false"),
+    ),
+    Setting(
+        "routing.cells",
+        "cells per side of the grid by which a stream is repartitioned",
+        _side,
+        lambda: 256,
+        tuple(map(str, SIDES)),
+    ),
+    Setting(
+        "routing.load",
+        "what the load of a cell is: cost, the estimated time; records; or pairs of records and queries",
+        _one_of(LOADS),
+        lambda: "cost",
+        LOADS,
+    ),
+    Setting(
+        "routing.recent",
+        "how many of the last records the load of cells is measured by",
+        _count,
+        lambda: 200_000,
+        ("200000", "50000", "1000000"),
+    ),
+    Setting(
+        "routing.leaves",
+        "leaves of a new qttree, per slot",
+        _leaves,
+        lambda: 8,
+        ("8", "4", "32"),
+    ),
+    Setting(
+        "routing.similar",
+        "split a square by words if its quarters have this share of its queries on average, 0 to 1",
+        _share,
+        lambda: 0.5,
+        ("0.5", "0.1", "0.9"),
     ),
     Setting(
         "groups.above",

@@ -64,6 +64,10 @@ _SIZE_NAMES = {"": "B", "k": "kB", "m": "MB", "g": "GB", "t": "TB"}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?", re.IGNORECASE)
 
 
+SECOND_US = 1_000_000
+"""The microseconds of a second."""
+
+
 def microseconds(number: float, unit: str) -> int:
     """Return a duration in whole microseconds; `unit` is a key of UNITS.
 

@@ -35,7 +35,7 @@ from stqsh.core.objects.event_objects import make_room as keep_only
 from stqsh.core.objects.kept_keys import KeptEventKeys
 from stqsh.core.objects.kept_sizes import KeptSizes
 from stqsh.core.objects.object_table import ObjectTable
-from stqsh.core.objects.presence import count_presence
+from stqsh.core.objects.presence import SIDE, count_presence
 from stqsh.core.output.batch_output import BatchOutput, chunks_of, known_rows
 from stqsh.core.queries.query_table import QueryCommands, digest, is_over
 from stqsh.core.queries.registrations import NewQueries, commands_in
@@ -294,7 +294,7 @@ def _left(stream: StreamBatch) -> int:
         return 0
     there = make_room(stream)
     if not stream.spec.keeps_none:
-        count_presence(stream.state, stream.spec.id, stream.objects)
+        count_presence(stream.state, stream.spec.id, stream.objects, stream.spec.grid or SIDE)
     return there
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from stqsh.arrays import Floats
 from stqsh.routing.load import Load, balance_of, slot_loads
-from stqsh.routing.strategies import STRATEGIES
+from stqsh.routing.strategies import LEAVES_A_SLOT, STRATEGIES, lay
 from stqsh.routing.table import RoutingTable
 from stqsh.routing.text_leaves import SoughtTerms
 
@@ -79,9 +79,9 @@ def predict(table: RoutingTable, load: Load, asked: AskedQueries) -> Prediction:
     )
 
 
-def predictions(load: Load, slots: int, asked: AskedQueries) -> list[Prediction]:
-    """Predict the cost of each strategy under the load of a batch."""
-    return [predict(lay(load, slots), load, asked) for lay in STRATEGIES.values()]
+def predictions(load: Load, slots: int, asked: AskedQueries, leaves: int = LEAVES_A_SLOT) -> list[Prediction]:
+    """Predict the cost of each strategy under the load of a batch; a qttree gets `leaves` per slot."""
+    return [predict(lay(strategy, load, slots, leaves), load, asked) for strategy in STRATEGIES]
 
 
 def chosen(found: Sequence[Prediction], room: float = float("inf")) -> Prediction:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stqsh.arrays import Floats
 from stqsh.routing.cells import Cells
+from stqsh.routing.partitioning import PrefixSums
+from stqsh.routing.query_counts import BlockTotals, QueryCounts, coverage
 from stqsh.routing.table import HASHED, RoutingTable
 
 if TYPE_CHECKING:
@@ -16,6 +20,35 @@ if TYPE_CHECKING:
 
 RECORD, PAIR = 1.0, 0.05
 """The cost of a record, and of a record paired with a query over its cell: c1 and c2 of STAR (section 6)."""
+
+
+class CostWeights(NamedTuple):
+    """The weights of a workload metric.
+
+    Attributes:
+        record: the weight of a record: c1 of STAR (section 6).
+        pair: the weight of a record and a continuous query over its cell: c2 of STAR.
+    """
+
+    record: float
+    pair: float
+
+    @property
+    def a_record(self) -> float:
+        """The weight of what a slot does in the time of a record."""
+        return self.record or self.pair / PAIR
+
+
+METRICS = {
+    "cost": CostWeights(RECORD, PAIR),
+    "records": CostWeights(1.0, 0.0),
+    "pairs": CostWeights(0.0, 1.0),
+}
+"""Workload metrics by name.
+
+`cost` is STAR's estimate of the time, `records` the updates that CheetahGIS counts (section V-D1), and
+`pairs` the checks of queries that Tornado counts (equation 1).
+"""
 _BLUR = 32
 """Changes of cells are averaged over a square whose side is twice the grid's side divided by this."""
 
@@ -29,30 +62,40 @@ class Load:
         records: the number of records in each cell.
         queries: the number of continuous queries that touch each cell.
         texts: the terms of records and queries, if leaves may be split by texts.
+        weights: the workload metric.
+        spans: the cells that each query touches, rows of `Cells.of_boxes`, int64 (m, 4); None if unknown.
     """
 
     cells: Cells
     records: Floats
     queries: Floats
     texts: TextSample | None = None
+    weights: CostWeights = METRICS["cost"]
+    spans: NDArray[np.int64] | None = None
 
     @staticmethod
     def of(cells: Cells, x: Floats, y: Floats, boxes: Floats) -> Load:
         """Count records by their places, (n,) each, and queries by their boxes, (m, 4)."""
         side = cells.side
         records = np.bincount(cells.of_places(x, y), minlength=side * side).astype(np.float64)
-        low, high, left, right = cells.of_boxes(boxes.reshape(-1, 4)).T
-        corners = np.zeros((side + 1, side + 1))
-        for row, column, sign in ((low, left, 1), (low, right, -1), (high, left, -1), (high, right, 1)):
-            counts = np.bincount(row * (side + 1) + column, minlength=corners.size)
-            corners += sign * counts.reshape(corners.shape)
-        queries = corners.cumsum(axis=0).cumsum(axis=1)[:side, :side]
-        return Load(cells, records.reshape(side, side), queries)
+        spans = cells.of_boxes(boxes.reshape(-1, 4))
+        return Load(cells, records.reshape(side, side), coverage(spans, side), spans=spans)
 
     @property
     def cost(self) -> Floats:
-        """The cost of each cell, float64 (side, side): `c1 |O| + c2 |O| |Q|` (STAR section 6)."""
-        return RECORD * self.records + PAIR * self.records * self.queries
+        """The cost of each cell, float64 (side, side): `c1 |O| + c2 |O| |Q|` (STAR section 6).
+
+        If the metric counts only pairs and there are none, records count.
+        """
+        found: Floats = self.records * (self.weights.record + self.weights.pair * self.queries)
+        return found if found.any() else self.records
+
+    @cached_property
+    def query_counts(self) -> BlockTotals:
+        """The number of queries that touch a block of cells; an upper bound if their spans are unknown."""
+        if self.spans is None:
+            return PrefixSums.of(self.queries)
+        return QueryCounts.of(self.spans, self.cells.side)
 
     def ahead(self, before: Load, share: float) -> Load:
         """Extrapolate the load, assuming that records continue to move as since an earlier load.

@@ -43,6 +43,12 @@ class CellBlock(NamedTuple):
         """The number of cells."""
         return self.height * self.width
 
+    def common(self, other: CellBlock) -> CellBlock | None:
+        """Return the cells that are also in another block; None if there are none."""
+        low, left = max(self.low, other.low), max(self.left, other.left)
+        high, right = min(self.high, other.high), min(self.right, other.right)
+        return CellBlock(low, high, left, right) if low < high and left < right else None
+
     def quarters(self) -> list[CellBlock]:
         """Return the four quarters of a square, along the Z curve."""
         row, column = (self.low + self.high) // 2, (self.left + self.right) // 2
@@ -145,34 +151,6 @@ def painted(rectangles: Sequence[CellBlock], side: int) -> NDArray[np.int32]:
     for number, (low, high, left, right) in enumerate(rectangles):
         found[low:high, left:right] = number
     return found
-
-
-def maximal_squares(values: Integers, costs: Floats, most: float) -> NDArray[np.int32]:
-    """Return the smallest quadtree whose leaves have one value each and, except single cells, a bounded cost.
-
-    Along the Z curve each node of the quadtree is a run of 4^k cells. From the bottom up, a node is uniform
-    if its four children are uniform with one value and its cost is within the bound. The leaves are the
-    largest uniform nodes. Time is O(n log n).
-
-    Args:
-        values: int64 (n,), along the Z curve over a square of cells; n is a power of four.
-        costs: float64 (n,), the cost of each cell.
-        most: the bound.
-
-    Returns:
-        int32 (n,), the leaf of each cell; leaves count up along the curve.
-    """
-    level = np.zeros(len(values), np.int64)
-    uniform, size = np.ones(len(values), np.bool_), 1
-    while len(uniform) > 1:
-        firsts = values[::size].reshape(-1, 4)
-        size *= 4
-        uniform = uniform.reshape(-1, 4).all(axis=1) & (firsts == firsts[:, :1]).all(axis=1)
-        uniform &= costs.reshape(-1, size).sum(axis=1) <= most
-        level += np.repeat(uniform, size)
-    starts = np.arange(len(values)) % 4**level == 0
-    leaves: NDArray[np.int32] = (starts.cumsum() - 1).astype(np.int32)
-    return leaves
 
 
 def cut_in_runs(weights: Floats, parts: int) -> Integers:

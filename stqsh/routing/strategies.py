@@ -126,8 +126,10 @@ def quadtree_table(load: Load, slots: int) -> RoutingTable:
             return table_of_rectangles("quadtree", load.cells, slots, squares, runs, hot)
 
 
-def qttree_table(load: Load, slots: int) -> RoutingTable:
+def qttree_table(load: Load, slots: int, leaves: int = LEAVES_A_SLOT) -> RoutingTable:
     """Split the most expensive square repeatedly, and deal squares to sets of equal cost (SSTD section 4.1).
+
+    Squares are split until there are `leaves` per slot, SSTD's theta.
 
     If the load has texts, squares are split by these where that costs less, and so are single cells that
     would be dealt by hash. Unlike in SSTD children are not split again, so none of them may be too expensive.
@@ -147,7 +149,7 @@ def qttree_table(load: Load, slots: int) -> RoutingTable:
         splits[square] = found
         return True
 
-    squares = _split_squares(sums, hot, LEAVES_A_SLOT * slots, is_by_texts)
+    squares = _split_squares(sums, hot, leaves * slots, is_by_texts)
     plain, split = ([one for one in squares if (one in splits) == by_texts] for by_texts in (False, True))
     costs = [np.array([sums.total(one) for one in plain])]
     costs += [sums.total(one) * splits[one].cost for one in split]
@@ -179,6 +181,13 @@ STRATEGIES: dict[str, Strategy] = {
     "qttree": qttree_table,
 }
 """Strategies by name, which is also the name in their tables."""
+
+
+def lay(strategy: str, load: Load, slots: int, leaves: int = LEAVES_A_SLOT) -> RoutingTable:
+    """Return a new table of a strategy; `leaves` are those of a qttree, per slot."""
+    if strategy == "qttree":
+        return qttree_table(load, slots, leaves)
+    return STRATEGIES[strategy](load, slots)
 
 
 def hot_cells(cost: Floats, slots: int) -> NDArray[np.bool_]:

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from stqsh.routing.cells import Bounds, Cells
+from stqsh.routing.cells import Bounds, Cells, maximal_squares, z_order
 from stqsh.routing.neighbours import touched_leaves
 from stqsh.routing.text_leaves import CHILDREN, SoughtTerms, TextLeaves, TextTerms
 
@@ -29,7 +29,7 @@ TEXT = -2
 """The slot value of the first leaf that is split by texts; each further one has the next lower value."""
 
 _FEW_BOXES = 8
-"""The maximum number of boxes whose cells are checked one box at a time."""
+"""The most boxes whose cells are checked one box at a time, if leaves are small."""
 _EVERYWHERE: Bounds = (0.0, 0.0, 1.0, 1.0)
 
 
@@ -184,6 +184,20 @@ class RoutingTable:
         return int(are_there.sum()) + (self.slots if dealt_anew else 0)
 
 
+class _Tiling(NamedTuple):
+    """Rectangles that tile the cells.
+
+    Attributes:
+        leaf: int32 (side, side), the rectangle of each cell.
+        boxes: int16 (rectangles, 4), the rows and columns of each, as in `Cells.of_boxes`.
+        owners: int16, the owner of each; values after the last rectangle have no meaning.
+    """
+
+    leaf: NDArray[np.int32]
+    boxes: NDArray[np.int16]
+    owners: NDArray[np.int16]
+
+
 class _SlotCover:
     """Finds the owners of a table's cells in spans, which are rows of `Cells.of_boxes`."""
 
@@ -206,15 +220,15 @@ class _SlotCover:
 
     def _touching(self, spans: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int16]]]:
         """Yield positions of spans and an owner of cells in each, (n,) each."""
-        leaves = self._leaf_boxes
-        if len(leaves):
-            for at, found in touched_leaves(self._table.leaf, leaves, spans):
-                yield at, self._table.slot[found]
-            return
-        if len(spans) <= _FEW_BOXES:
+        if len(spans) <= _FEW_BOXES and 4 * self._table.laid > self._table.leaf.size:
             for number, span in enumerate(spans.tolist()):
                 owners = self._owners_in(span)
                 yield np.full(len(owners), number), owners
+            return
+        tiling = self._tiling
+        if tiling is not None:
+            for at, found in touched_leaves(tiling.leaf, tiling.boxes, spans):
+                yield at, tiling.owners[found]
             return
         for at, owner in self._by_sums(spans):
             yield at, np.full(len(at), owner, np.int16)
@@ -238,26 +252,24 @@ class _SlotCover:
             yield np.flatnonzero(held), owner
 
     @cached_property
-    def _leaf_boxes(self) -> NDArray[np.int16]:
-        """The rows and columns of each leaf as in `Cells.of_boxes`, (leaves, 4).
+    def _tiling(self) -> _Tiling | None:
+        """Few rectangles with one owner each: the leaves, or else the largest squares of a quadtree.
 
-        It is empty if some leaf is not a rectangle, or there are about as many leaves as cells.
+        A grid deals runs of cells along the Z curve, each of which consists of few squares.
         """
-        side, count = self._table.cells.side, self._table.laid
-        none = np.empty((0, 4), np.int16)
-        if 4 * count > side * side:
-            return none
-        leaves = self._table.leaf.ravel().astype(np.min_scalar_type(count))
-        cells_of, order = np.bincount(leaves, minlength=count), np.argsort(leaves, kind="stable")
-        if not cells_of.all():
-            return none
-        starts = np.cumsum(cells_of) - cells_of
-        around: list[NDArray[np.int64]] = []
-        for places in np.divmod(order, side):
-            around += [np.minimum.reduceat(places, starts), np.maximum.reduceat(places, starts) + 1]
-        boxes = np.column_stack(around).astype(np.int16)
-        sizes = (boxes[:, 1] - boxes[:, 0]).astype(np.int64) * (boxes[:, 3] - boxes[:, 2])
-        return boxes if np.array_equal(sizes, cells_of) else none
+        table, side = self._table, self._table.cells.side
+        boxes = _boxes_of(table.leaf, table.laid)
+        if len(boxes):
+            return _Tiling(table.leaf, boxes, table.slot)
+        along = z_order(side)
+        owners = table.owners.ravel()[along]
+        squares = maximal_squares(owners.astype(np.int64), np.zeros(side * side), 0.0)
+        leaf = np.empty(side * side, np.int32)
+        leaf[along] = squares
+        boxes = _boxes_of(leaf.reshape(side, side), int(squares[-1]) + 1)
+        if not len(boxes):
+            return None
+        return _Tiling(leaf.reshape(side, side), boxes, owners[np.diff(squares, prepend=-1) > 0])
 
     def _sums(self) -> Iterator[tuple[int, NDArray[np.int32]]]:
         """Yield each owner with the prefix sums of its cells: the number below a row and left of a column.
@@ -269,6 +281,28 @@ class _SlotCover:
             sums, mine = np.zeros((side + 1, side + 1), np.int32), self._table.owners == owner
             sums[1:, 1:] = mine.cumsum(axis=0, dtype=np.int32).cumsum(axis=1, dtype=np.int32)
             yield owner, sums
+
+
+def _boxes_of(leaf: NDArray[np.int32], count: int) -> NDArray[np.int16]:
+    """Return the rows and columns of each leaf as in `Cells.of_boxes`, (leaves, 4).
+
+    It is empty if some leaf is not a rectangle, or there are about as many leaves as cells.
+    """
+    side = len(leaf)
+    none = np.empty((0, 4), np.int16)
+    if 4 * count > side * side:
+        return none
+    leaves = leaf.ravel().astype(np.min_scalar_type(count))
+    cells_of, order = np.bincount(leaves, minlength=count), np.argsort(leaves, kind="stable")
+    if not cells_of.all():
+        return none
+    starts = np.cumsum(cells_of) - cells_of
+    around: list[NDArray[np.int64]] = []
+    for places in np.divmod(order, side):
+        around += [np.minimum.reduceat(places, starts), np.maximum.reduceat(places, starts) + 1]
+    boxes = np.column_stack(around).astype(np.int16)
+    sizes = (boxes[:, 1] - boxes[:, 0]).astype(np.int64) * (boxes[:, 3] - boxes[:, 2])
+    return boxes if np.array_equal(sizes, cells_of) else none
 
 
 def _mark(touched: NDArray[np.bool_], at: NDArray[np.int64], owners: NDArray[np.int16]) -> None:

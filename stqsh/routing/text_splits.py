@@ -97,6 +97,7 @@ class TextSample:
         terms: their terms.
         spans: int64 (queries, 4), the cells that each query touches, in the form of `Cells.of_boxes`.
         sought: the terms that the queries need.
+        similar: the least share of a square's queries in its quarters for a split, SSTD's epsilon.
     """
 
     cells: Cells
@@ -104,6 +105,7 @@ class TextSample:
     terms: TextTerms
     spans: Integers
     sought: SoughtTerms
+    similar: float = SIMILAR
 
     def split(self, block: CellBlock) -> TextSplit | None:
         """Split a square by texts if that costs clearly less than its quarters; return None otherwise.
@@ -161,7 +163,7 @@ class TextSample:
         if block.area == 1:
             return True
         in_quarters = sum(len(self._touching(quarter)) for quarter in block.quarters())
-        return in_quarters > SIMILAR * 4 * everyone
+        return in_quarters > self.similar * 4 * everyone
 
     def _cost_of_quarters(self, block: CellBlock, rows: Integers) -> float:
         """Return the cost of some of a square's records if it is cut into quarters; a cell cannot be cut."""

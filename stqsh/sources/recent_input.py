@@ -21,6 +21,7 @@ from stqsh.routing.text_leaves import SoughtTerms, TextTerms
 from stqsh.routing.text_splits import TextSample
 from stqsh.sources.replay_store.spatial_extent import SAMPLE, bounds_of
 from stqsh.sources.replay_store.store import ReplayStore, open_store
+from stqsh.sources.route_settings import RouteSettings
 from stqsh.spec.expression import ColumnExpr
 from stqsh.spec.query import Members, OrderColumn, Result, SelectColumn, SnapshotSpec
 from stqsh.spec.region import EverywhereSpec
@@ -33,10 +34,6 @@ from stqsh.storage.queries.living_queries import living_queries
 from stqsh.storage.rows import Progress
 from stqsh.storage.slot_files import PublishedSlots
 
-SIDE = 256
-"""The number of cells per side of a new table."""
-RECENT = 200_000
-"""The most records that are considered recent."""
 _PATIENCE_S = 10.0
 """How long to wait for the slots' objects during a batch, in seconds."""
 _OUTSIDE = 0.5
@@ -65,6 +62,7 @@ class RecentInput:
         x, y: the places of recent records, float64 (n,) each.
         boxes: a box around the region of each continuous query, float64 (m, 4).
         texts: the records' terms, if leaves are or may be split by texts.
+        settings: the settings of routings.
     """
 
     bounds: Bounds
@@ -72,16 +70,19 @@ class RecentInput:
     y: Floats
     boxes: Floats
     texts: RecentTexts | None = None
+    settings: RouteSettings = field(default_factory=RouteSettings)
     _loads: dict[Cells, Load] = field(default_factory=dict, init=False, repr=False)
 
     def load(self, cells: Cells) -> Load:
         """Return the load of each cell."""
         if cells not in self._loads:
-            load = Load.of(cells, self.x, self.y, self.boxes)
+            load = replace(Load.of(cells, self.x, self.y, self.boxes), weights=self.settings.weights)
             if self.texts is not None:
                 terms, sought = self.texts
                 of_records, of_queries = cells.of_places(self.x, self.y), cells.of_boxes(self.boxes)
-                load = replace(load, texts=TextSample(cells, of_records, terms, of_queries, sought))
+                similar = self.settings.similar
+                sample = TextSample(cells, of_records, terms, of_queries, sought, similar)
+                load = replace(load, texts=sample)
             self._loads[cells] = load
         return self._loads[cells]
 
@@ -96,8 +97,8 @@ class RecentInput:
         x1, y1, x2, y2 = self.bounds
         outside = (self.x < x1) | (self.x > x2) | (self.y < y1) | (self.y > y2)
         if len(outside) and outside.mean() > _OUTSIDE:
-            return Cells(bounds_of(np.column_stack([self.x, self.y])), SIDE)
-        return Cells(self.bounds, SIDE)
+            return Cells(bounds_of(np.column_stack([self.x, self.y])), self.settings.cells)
+        return Cells(self.bounds, self.settings.cells)
 
 
 class EarlierInput(NamedTuple):
@@ -124,6 +125,7 @@ def recent_input(
     home: SessionHome,
     control: ControlDb,
     stream: StreamSpec,
+    settings: RouteSettings,
     *,
     with_texts: bool = False,
     ask: Ask | None = None,
@@ -137,6 +139,7 @@ def recent_input(
         home: the session's home.
         control: its control log.
         stream: the stream.
+        settings: the settings of routings.
         with_texts: whether terms are wanted, too, which takes 2 µs for each record of a stream with texts.
         ask: asks slots on other hosts for the objects of a live stream.
 
@@ -148,12 +151,13 @@ def recent_input(
     if with_texts and stream.is_event and stream.searches_text:
         text = stream.text
     if stream.is_live and keeps_heads_in_spark(control):
-        found = _asked_records(stream, text, ask)
+        found = _asked_records(stream, text, ask, settings.recent)
     elif stream.is_live:
-        found = _present_records(home, control, stream, progress, text)
+        found = _present_records(home, control, stream, progress, text, settings.recent)
     else:
         store = open_store(home.stream(stream.id))
-        found = _stored_records(store, stream, progress.stats.rows.get(stream.id, 0), text)
+        taken = progress.stats.rows.get(stream.id, 0)
+        found = _stored_records(store, stream, taken, text, settings.recent)
         bounds = store.manifest.bounds or bounds
     present = ~(np.isnan(found.x) | np.isnan(found.y))
     x, y = found.x[present], found.y[present]
@@ -167,14 +171,16 @@ def recent_input(
 
         sought, mask = sought_terms(living.queries, stream), pa.array(present)
         texts = RecentTexts(TextTerms.of(found.texts.filter(mask)).among(sought.term), sought)
-    return RecentInput(bounds, x, y, np.concatenate([np.empty((0, 4)), *boxes]), texts)
+    return RecentInput(bounds, x, y, np.concatenate([np.empty((0, 4)), *boxes]), texts, settings)
 
 
-def _stored_records(store: ReplayStore, stream: StreamSpec, taken: int, text: str | None) -> _Records:
+def _stored_records(
+    store: ReplayStore, stream: StreamSpec, taken: int, text: str | None, most: int
+) -> _Records:
     """Return the last records taken from a store, or a sample before the first record."""
     gone = store.manifest.gone_rows
     if taken:
-        recent = store.read(max(gone, taken - RECENT), taken)
+        recent = store.read(max(gone, taken - most), taken)
     else:
         count = min(store.rows - gone, SAMPLE)
         recent = store.take(np.linspace(gone, store.rows - 1, count).astype(np.int64))
@@ -182,18 +188,18 @@ def _stored_records(store: ReplayStore, stream: StreamSpec, taken: int, text: st
     return _Records(x, y, None if text is None else recent.column(text))
 
 
-def _asked_records(stream: StreamSpec, text: str | None, ask: Ask | None) -> _Records:
+def _asked_records(stream: StreamSpec, text: str | None, ask: Ask | None, most: int) -> _Records:
     """Return the objects in the slots of a cluster, or a large sample of them; for events, the last ones."""
     if ask is None:
         raise NotPublishedError("the slots are on other hosts")
-    table = ask(question(stream, [stream.x, stream.y, *([] if text is None else [text])]))
-    table = table.take(np.arange(0, table.num_rows, 1 + table.num_rows // RECENT)).combine_chunks()
+    table = ask(question(stream, [stream.x, stream.y, *([] if text is None else [text])], most))
+    table = table.take(np.arange(0, table.num_rows, 1 + table.num_rows // most)).combine_chunks()
     x, y = (table.column(name).to_numpy().astype(np.float64) for name in (stream.x, stream.y))
     return _Records(x, y, None if text is None else pa.concat_arrays(table.column(text).chunks))
 
 
-def question(stream: StreamSpec, columns: list[str]) -> SnapshotSpec:
-    """Return the snapshot of columns of a stream's objects; for events, of the latest ones."""
+def question(stream: StreamSpec, columns: list[str], most: int) -> SnapshotSpec:
+    """Return the snapshot of columns of a stream's objects; for events, of the `most` latest ones."""
     latest = (OrderColumn(ColumnExpr(stream.time), is_descending=True),) if stream.is_event else ()
     select = tuple(SelectColumn(column, ColumnExpr(column)) for column in columns)
     return SnapshotSpec(
@@ -201,12 +207,12 @@ def question(stream: StreamSpec, columns: list[str]) -> SnapshotSpec:
         stream_id=stream.id,
         kind="range",
         members=Members(region=EverywhereSpec()),
-        result=Result(select=select, order=latest, limit=RECENT if latest else None),
+        result=Result(select=select, order=latest, limit=most if latest else None),
     )
 
 
 def _present_records(
-    home: SessionHome, control: ControlDb, stream: StreamSpec, progress: Progress, text: str | None
+    home: SessionHome, control: ControlDb, stream: StreamSpec, progress: Progress, text: str | None, most: int
 ) -> _Records:
     """Return the objects in the slots, or a large sample of them; for events, the last ones."""
     slots = get_meta(control, "slots")
@@ -220,9 +226,9 @@ def _present_records(
         known = [np.flatnonzero(state.array(f"{own}/known")) for state in mine]
         if stream.is_event:
             times = [state.array(f"{own}/ts") for state in mine]
-            newest = np.sort(np.concatenate([np.empty(0, np.int64), *times]))[-RECENT:]
+            newest = np.sort(np.concatenate([np.empty(0, np.int64), *times]))[-most:]
             known = [np.flatnonzero(some >= newest[0]) if len(newest) else some for some in times]
-        every = 1 + sum(map(len, known)) // RECENT
+        every = 1 + sum(map(len, known)) // most
         chosen = [some[::every] for some in known]
         found = [
             [state.array(f"{own}/{axis}")[some] for axis in "xy"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,11 +13,11 @@ from stqsh.routing.adjusters import ADJUSTERS
 from stqsh.routing.adjusters.adjuster_choice import even_out
 from stqsh.routing.cells import Cells
 from stqsh.routing.choice import AskedQueries, Prediction, chosen, predict, predictions
-from stqsh.routing.load import Load, balance_of, slot_loads
-from stqsh.routing.strategies import STRATEGIES
+from stqsh.routing.load import Balance, Load, balance_of, slot_loads
+from stqsh.routing.strategies import lay
 from stqsh.routing.table import TEXT, RoutingTable
 from stqsh.settings import memory_bytes
-from stqsh.sources.recent_input import RECENT, EarlierInput, RecentInput
+from stqsh.sources.recent_input import EarlierInput, RecentInput
 from stqsh.sources.replay_store.manifest import read_manifest
 from stqsh.sources.replay_store.spatial_extent import initial_table
 from stqsh.spec.log import StreamRouted
@@ -25,7 +26,7 @@ from stqsh.storage.catalogue import live_streams
 from stqsh.storage.control_log import ControlDb, get_meta
 from stqsh.storage.home import SessionHome
 from stqsh.storage.rows import LogRow, StreamRow
-from stqsh.storage.stream_routes import INITIAL, append_route, read_table, stream_routes
+from stqsh.storage.stream_routes import INITIAL, StreamRoute, append_route, read_table, stream_routes
 
 EVEN = 1.05
 """REBALANCE accepts a routing if no slot's load exceeds this multiple of the mean."""
@@ -46,6 +47,10 @@ class RoutePlan(NamedTuple):
         moved: the share of the queries that have to be sent to another slot, 0 to 1.
         before, after: the largest load of a slot divided by the mean, under the old table now, and as
             expected under this one.
+        gain: by how much it lowers the largest load, in the time of records.
+        copies: the number of queries that slots have to add, counted once for each slot.
+        layout: the settings that it was laid out by, see `RouteSettings.layout`; None if it is a change of
+            the old table.
         adjuster: the load adjuster that made it, or why the strategy was chosen; None for a requested layout.
     """
 
@@ -54,6 +59,9 @@ class RoutePlan(NamedTuple):
     moved: float
     before: float
     after: float
+    gain: float
+    copies: int
+    layout: str | None = None
     adjuster: str | None = None
 
 
@@ -117,21 +125,32 @@ def put_in_force(
             moved=plan.moved,
             before=plan.before,
             predicted=plan.after,
+            layout=current_layout(routes) if plan.layout is None else plan.layout,
         )
         return append_route(control, entry, table, text)
+
+
+def current_layout(routes: Sequence[StreamRoute]) -> str:
+    """Return the settings by which the newest of a stream's routings was laid out; "" for the defaults."""
+    return routes[-1].entry.layout if routes else ""
 
 
 def plan_repartition(recent: RecentInput, old: RoutingTable, strategy: str, slots: int) -> RoutePlan:
     """Lay out the cells of a stream anew by a strategy, and assign them to a number of slots."""
     load = recent.load(recent.cells)
-    return _plan(recent, old, STRATEGIES[strategy](load, slots), load)
+    table = lay(strategy, load, slots, recent.settings.leaves)
+    layout = recent.settings.layout(strategy, by_texts=recent.texts is not None)
+    return _plan(recent, old, table, load)._replace(layout=layout)
 
 
 def compare_strategies(recent: RecentInput, slots: int, *, is_event: bool) -> list[tuple[float, Prediction]]:
     """Return the expected cost of a new table by each strategy, in records, the cheapest first."""
     sought = None if recent.texts is None else recent.texts.sought
     found = predictions(
-        recent.load(recent.cells), slots, AskedQueries(recent.boxes, sought, is_moving=not is_event)
+        recent.load(recent.cells),
+        slots,
+        AskedQueries(recent.boxes, sought, is_moving=not is_event),
+        recent.settings.leaves,
     )
     room = memory_bytes() * _ROOM
     return sorted(((one.cost(room), one) for one in found), key=lambda compared: compared[0])
@@ -140,7 +159,8 @@ def compare_strategies(recent: RecentInput, slots: int, *, is_event: bool) -> li
 def plan_cheapest(recent: RecentInput, old: RoutingTable, *, is_event: bool) -> RoutePlan:
     """Lay out the cells of a stream anew by the strategy with the lowest expected cost."""
     _, best = compare_strategies(recent, old.slots, is_event=is_event)[0]
-    return _plan(recent, old, best.table, recent.load(recent.cells), f"{best.strategy} is cheapest")
+    plan = _plan(recent, old, best.table, recent.load(recent.cells), f"{best.strategy} is cheapest")
+    return plan._replace(layout=recent.settings.layout(best.strategy))
 
 
 def plan_first(recent: RecentInput, initial: RoutingTable, rows: int) -> RoutePlan | None:
@@ -159,14 +179,18 @@ def plan_first(recent: RecentInput, initial: RoutingTable, rows: int) -> RoutePl
     def load(cells: Cells) -> Load:
         """Return the load of a whole batch."""
         sampled = recent.load(cells)
-        return replace(sampled, records=sampled.records * (min(rows, RECENT) / max(len(recent.x), 1)))
+        return replace(
+            sampled, records=sampled.records * (min(rows, recent.settings.recent) / max(len(recent.x), 1))
+        )
 
-    best = chosen(predictions(load(recent.cells), initial.slots, asked), room)
+    leaves = recent.settings.leaves
+    best = chosen(predictions(load(recent.cells), initial.slots, asked, leaves), room)
     if predict(initial, load(initial.cells), asked).cost(room) < CLEARLY * best.cost(room):
         return None
     reason = f"chosen as it begins, {best.strategy} is cheapest"
     plan = _plan(recent, initial, best.table, recent.load(recent.cells), reason)
-    return plan._replace(packages=0, moved=0.0)  # there is nothing to move yet
+    layout = recent.settings.layout(best.strategy)
+    return plan._replace(packages=0, moved=0.0, layout=layout)  # there is nothing to move yet
 
 
 def plan_rebalance(
@@ -175,6 +199,7 @@ def plan_rebalance(
     adjuster: str | None,
     limit: float = EVEN,
     earlier: EarlierInput | None = None,
+    transfer: float = 0.0,
 ) -> RoutePlan | None:
     """Even out the loads of slots; None if there is no gain.
 
@@ -185,41 +210,64 @@ def plan_rebalance(
             that moves least.
         limit: the maximum load of a slot, as a multiple of the mean.
         earlier: the stream's earlier input, to extrapolate a load that moves; None to assume that it stays.
+        transfer: the cost to add a query to a slot, in the time of records, for adjusters that weigh moves.
     """
     load, old = recent.load(old.cells), recent.measured(old)
     if earlier is not None:
         load = load.ahead(earlier.recent.load(old.cells), earlier.ahead)
+    transfer *= load.weights.a_record
     if adjuster is None:
-        table, used = even_out(old, load, limit)
+        table, used = even_out(old, load, limit, transfer)
         return _plan(recent, old, table, load, ", ".join(used)) if used else None
-    proposed = ADJUSTERS[adjuster].propose(old, load, limit)
+    proposed = ADJUSTERS[adjuster].propose(old, load, limit, transfer)
     return None if proposed is None else _plan(recent, old, proposed, load, adjuster)
+
+
+def load_balance(recent: RecentInput, table: RoutingTable) -> Balance:
+    """Return how evenly a table spreads the load over slots."""
+    if table.is_hashed:
+        return Balance(1.0, 1.0, 0.0)
+    return balance_of(slot_loads(recent.measured(table), recent.load(table.cells).cost))
 
 
 def load_ratio(recent: RecentInput, table: RoutingTable) -> float:
     """Return the largest load of a slot under a table divided by the mean."""
-    if table.is_hashed:
-        return 1.0
-    return balance_of(slot_loads(recent.measured(table), recent.load(table.cells).cost)).ratio
+    return load_balance(recent, table).ratio
 
 
 def _plan(
     recent: RecentInput, old: RoutingTable, new: RoutingTable, load: Load, adjuster: str | None = None
 ) -> RoutePlan:
-    moved, after = _newly_touched(old, new, recent), balance_of(slot_loads(new, load.cost)).ratio
-    return RoutePlan(new, old.packages_to(new), moved, load_ratio(recent, old), after, adjuster)
+    moved, copies = _newly_touched(old, new, recent)
+    before, loads = load_ratio(recent, old), slot_loads(new, load.cost)
+    dearest = before * float(loads.mean())
+    if old.cells == load.cells:
+        dearest = float(slot_loads(recent.measured(old), load.cost).max())
+    return RoutePlan(
+        new,
+        old.packages_to(new),
+        moved,
+        before,
+        balance_of(loads).ratio,
+        (dearest - float(loads.max())) / load.weights.a_record,
+        copies,
+        adjuster=adjuster,
+    )
 
 
-def _newly_touched(old: RoutingTable, new: RoutingTable, recent: RecentInput) -> float:
-    """Return the share of queries that concern a slot under the new table but not under the old one.
+def _newly_touched(old: RoutingTable, new: RoutingTable, recent: RecentInput) -> tuple[float, int]:
+    """Count the queries that concern a slot under the new table but not under the old one.
 
     Queries that may concern every slot are ignored.
+
+    Returns:
+        Their share, 0 to 1, and how many such slots they have in all.
     """
     chosen = np.flatnonzero(~np.isinf(recent.boxes).all(axis=1))
     if not len(chosen):
-        return 0.0
+        return 0.0, 0
     boxes, sought = recent.boxes[chosen], None if recent.texts is None else recent.texts.sought.those(chosen)
     touched, known = new.slots_touching(boxes, sought), old.slots_touching(boxes, sought)
     shared = min(touched.shape[1], known.shape[1])
     touched[:, :shared] &= ~known[:, :shared]
-    return float(touched.any(axis=1).mean())
+    return float(touched.any(axis=1).mean()), int(touched.sum())

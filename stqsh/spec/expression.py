@@ -420,6 +420,18 @@ def compared_with_now(expr: Expr | None) -> Iterator[tuple[Expr, int]]:
                 yield node.left, us if operator == "+" else -us
 
 
+def changes_always(expr: Expr | None) -> bool:
+    """Return whether NOW changes an expression at other instants than those of `compared_with_now`."""
+    if not has_node(expr, NowExpr):
+        return False
+    match expr:
+        case CompareExpr(_, left, NowExpr() | ArithmeticExpr(_, NowExpr(), DurationExpr())):
+            return changes_always(left)
+        case None | NowExpr():
+            return expr is not None
+    return any(changes_always(child) for child in _children(expr))
+
+
 def gives_instants(expr: Expr) -> bool:
     """Return whether an expression other than a column yields instants, which are computed as int64 µs."""
     match expr:
@@ -428,6 +440,8 @@ def gives_instants(expr: Expr) -> bool:
             return (kind or (known.returns if known else "")) == "TIMESTAMP"
         case CastExpr(type=kind) | CaseExpr(type=kind) | LiteralExpr(type=kind):
             return kind == "TIMESTAMP"
+        case ArithmeticExpr("+" | "-", _, DurationExpr()) | NowExpr():
+            return True
     return False
 
 

@@ -121,6 +121,7 @@ class StreamRouted(NamedEntry, frozen=True):
         moved: the share of the stream's queries that some slot has to add, 0 to 1.
         before, predicted: the largest load of a slot divided by the mean, under the previous routing and, as
             expected, under this one.
+        layout: the settings by which the strategy laid out the table, if they differ from the defaults.
     """
 
     version: int = 0
@@ -133,6 +134,7 @@ class StreamRouted(NamedEntry, frozen=True):
     moved: float = 0.0
     before: float = 0.0
     predicted: float = 0.0
+    layout: str = ""
 
 
 class RunToEnd(Struct, frozen=True, tag_field="mode", tag="end"):

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stqsh.spec.stream import Bounds
-from stqsh.units import format_instant
+from stqsh.units import SECOND_US, format_instant
 
 MUCH = 0.1
 """The share of records set aside above which a warning is issued."""
 _RATES = ((1, "a second"), (60, "a minute"), (3_600, "an hour"), (86_400, "a day"), (31_557_600, "a year"))
-_SECOND_US = 1_000_000
 _SPANS = ((31_557_600, "years"), (86_400, "days"), (3_600, "hours"), (60, "min"), (1, "s"))
 _REASON_SHOWN = 200
 _CALM, _BUSIEST = 20, 50_000
@@ -64,7 +63,7 @@ class SourceFacts:
         """The seconds of event time from the first record to the last; 0 if unknown."""
         if self.first_us is None or self.last_us is None:
             return 0.0
-        return (self.last_us - self.first_us) / _SECOND_US
+        return (self.last_us - self.first_us) / SECOND_US
 
     @property
     def playing_s(self) -> float:

@@ -11,13 +11,15 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from msgspec import json
+
 from stqsh.checksums import with_seal, without_seal
 from stqsh.routing.table import RoutingTable
 from stqsh.routing.table_payload import pack_table, unpack_table
 from stqsh.spec.log import StreamRouted
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.blobs import Blobs
-from stqsh.storage.control_log import ControlDb, append
+from stqsh.storage.control_log import ControlDb, append, get_meta, set_meta
 from stqsh.storage.layouts import SEPARATE
 from stqsh.storage.progress import forget_step_before
 from stqsh.storage.queries.forgotten import forget_rows
@@ -28,6 +30,19 @@ INITIAL = 0
 _BLOBS = "routes/"
 BALANCE_ERROR = "balance_error"
 """The metadata key of the reason why streams cannot be balanced."""
+_BALANCE_LOOKS = "balance_looks"
+
+
+def write_looks(control: ControlDb, looks: dict[int, str]) -> None:
+    """Record what `balance` last found and did, by stream id, in words."""
+    if looks != read_looks(control):
+        set_meta(control, _BALANCE_LOOKS, json.encode(looks).decode())
+
+
+def read_looks(control: ControlDb) -> dict[int, str]:
+    """Return what `balance` last found and did, by stream id, in words."""
+    found = get_meta(control, _BALANCE_LOOKS)
+    return {} if found is None else json.decode(found, type=dict[int, str])
 
 
 class StreamRoute(NamedTuple):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from core.slots import TICK, Slot, records
 from stqsh.core.objects import event_objects, presence
-from stqsh.core.objects.presence import SIDE, may_hold
+from stqsh.core.objects.presence import SIDE, counted_cells, may_hold
 from stqsh.core.retention import object_retention
 from stqsh.core.state.slot_state import restore, snapshot
 from stqsh.spec.chunk import ROLE, RecordRole, pack, unpack
@@ -47,15 +47,16 @@ def has_objects(slot, box):
     cuts=st.sets(st.integers(1, 12)),
     few=st.integers(0, 8),
     restarts=st.booleans(),
+    grid=st.sampled_from([None, 1, 3, 256]),
 )
-def test_no_object_is_overlooked(kind, rows, cuts, few, restarts):
+def test_no_object_is_overlooked(kind, rows, cuts, few, restarts, grid):
     before = presence._FEW, event_objects._SPARE, object_retention._SPARE
     presence._FEW, event_objects._SPARE, object_retention._SPARE = few, 0, 0
     boxes = [
         (*low, *high) for low in itertools.product((-2e6, 0, 4), repeat=2) for high in ((4, 5), (2e9, 6))
     ]
     try:
-        slot = Slot(**kind)
+        slot = Slot(**kind, grid=grid)
         for first, after in itertools.pairwise(sorted({1, 13, *(cut + 1 for cut in cuts)})):
             slot.batch(first, after - 1, [row for row in rows if first <= row[0] < after])
             if restarts:
@@ -95,6 +96,20 @@ def test_all_is_counted_anew_after_as_many_records_as_objects(monkeypatch):
     assert not held(slot, 500, 9, 900, 63) and held(slot, 1000, 0, 1000, 0)
     x0, _, per_x, _ = slot.state.array("s1/presence/frame")
     assert x0 >= 1000 and per_x == pytest.approx(SIDE / 63, rel=0.05)
+
+
+def test_the_cells_are_those_of_grid_and_another_number_of_them_comes_with_the_next_count(monkeypatch):
+    monkeypatch.setattr(presence, "_FEW", 0)
+    slot = Slot(grid=8)
+    rows = [(f"k{i}", i % 8, i // 8) for i in range(64)]
+    slot.batch(1, 1, [(1, *row, 1) for row in rows])
+    assert len(slot.state.array("s1/presence/counts")) == 64 == len(counted_cells(slot.state, 1))
+    # A slot of an older version has other cells.
+    slot.state.replace("s1/presence/counts", np.full(SIDE * SIDE, 9, np.int32))
+    slot.batch(2, 2, [(2, *rows[0], 2)])
+    assert len(slot.state.array("s1/presence/counts")) == SIDE * SIDE and held(slot, 0, 0, 0, 0)
+    slot.batch(3, 3, [(3, *row, 3) for row in rows])
+    assert [cell.objects for cell in counted_cells(slot.state, 1)] == [1] * 64
 
 
 def test_an_object_that_departs_to_another_slot_does_not_count_and_one_that_arrives_does():

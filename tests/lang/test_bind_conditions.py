@@ -111,6 +111,27 @@ BOUND: list[tuple[str, Any]] = [
     ("ts - 1 min >= NOW - 1 min", ["cmp", ">=", col("ts"), ["now"]]),
     ("ts < NOW + 1 min", ["cmp", "<", col("ts"), ["arith", "+", ["now"], ["dur", MINUTE]]]),
     ("ts - 1 min = '2008-02-02T15:00:00'", ["cmp", "=", col("ts"), lit(T0 + MINUTE, "TIMESTAMP")]),
+    ("ts > seen + 1 min", ["cmp", ">", col("ts"), ["arith", "+", col("seen"), ["dur", MINUTE]]]),
+    ("seen - 1 min = ts + 1 min", [
+        "cmp", "=", col("seen"), ["arith", "+", col("ts"), ["dur", 2 * MINUTE]]
+    ]),
+    ("NOW - ts > 10 min", ["cmp", "<", col("ts"), ago(10 * MINUTE)]),
+    ("600 >= NOW - ts", ["cmp", ">=", col("ts"), ago(10 * MINUTE)]),
+    ("ts - '2008-02-02T15:00:00' < -1 min", ["cmp", "<", col("ts"), lit(T0 - MINUTE, "TIMESTAMP")]),
+    ("ts - seen BETWEEN 1 min AND 2 min", ["and", [
+        ["cmp", ">=", col("ts"), ["arith", "+", col("seen"), ["dur", MINUTE]]],
+        ["cmp", "<=", col("ts"), ["arith", "+", col("seen"), ["dur", 2 * MINUTE]]],
+    ]]),
+    ("(ts - seen) / 1 min > speed * 2 s", [
+        "cmp", ">",
+        ["arith", "/", ["arith", "/", ["arith", "-", col("ts"), col("seen")], ["dur", MINUTE // 60]],
+         lit(60.0, "DOUBLE")],
+        ["arith", "*", col("speed"), lit(2.0, "DOUBLE")],
+    ]),
+    ("ts - seen = speed", ["cmp", "=", ["arith", "/", ["arith", "-", col("ts"), col("seen")],
+        ["dur", MINUTE // 60]], col("speed")]),
+    ("HOUR(ts + 30 min) = 7", ["cmp", "=", ["fn", "HOUR", ["arith", "+", col("ts"), ["dur", 30 * MINUTE]],
+        [], ""], lit(7, "BIGINT")]),
     ("time AFTER '10 mins ago'", ["cmp", ">", col("ts"), ago(10 * MINUTE)]),
     ("seen AFTER '2008-02-02T15:00:00'", ["cmp", ">", col("seen"), lit(T0, "TIMESTAMP")]),
     ("ts = NULL", ["cmp", "=", col("ts"), lit(None, "TIMESTAMP")]),
@@ -221,13 +242,15 @@ WRONG = [
     ("ts > NOW - 10", "NOW - 10 is not a time", None),
     ("ts > NOW - 10 m", "10 m is no duration", None),
     ("ts + ts > NOW", "ts + ts is not a time", None),
+    ("NOW * 2 > ts", "NOW * 2 is not a time", None),
+    ("ts - 'noon' > 1 min", "'noon' is not a timestamp", None),
+    ("NOW - ts > 5 m", "5 m is no duration", None),
     ("speed AFTER '10 mins ago'", "speed is not a TIMESTAMP", None),
     ("ts AFTER '10 fortnights ago'", "'10 fortnights ago' is not a time span", None),
 ]
 LATER = [
-    ("NOW > '2008-02-02'", "a comparison of times without a column: NOW > '2008-02-02'"),
-    ("NOW * 2 > ts", "NOW in NOW * 2"),
-    ("ts > seen + 1 min", "a duration between two columns"),
+    (text, "NOW in a condition of a continuous query other than in a comparison of times")
+    for text in ("NOW > '2008-02-02'", "(NOW - ts) / 1 min > 5", "NOW - ts > speed", "NOW > NOW - 1 s")
 ]
 
 

@@ -19,6 +19,7 @@ from stqsh.engine.planning import routes
 from stqsh.engine.planning.planner_state import PlannerState
 from stqsh.errors import StqshError
 from stqsh.sources.recent_input import recent_input
+from stqsh.sources.route_settings import RouteSettings
 from stqsh.sources.routing_plans import current_table, plan_repartition, put_in_force
 from stqsh.spec.log import StreamRouted
 from stqsh.storage.catalogue import live_streams
@@ -146,7 +147,7 @@ def test_a_plan_that_nobody_asked_for_gives_way_to_a_statement(folder: Path) -> 
         run(session, POSTS.create.format(folder=folder) + "RUN 5 STEPS;")
         connection = session.connection
         [stream] = live_streams(connection.db)
-        recent = recent_input(connection.home, connection.db, stream.spec)
+        recent = recent_input(connection.home, connection.db, stream.spec, RouteSettings())
         table = current_table(connection.home, connection.db, stream)
         assert table is not None
         plan = plan_repartition(recent, table, "agrid", 6)

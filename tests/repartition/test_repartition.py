@@ -176,6 +176,45 @@ def test_an_uneven_stream_is_balanced_by_itself(session: Session, how: str) -> N
     assert routing(session)["state"] == "in force"
 
 
+def test_a_change_that_costs_more_than_it_saves_is_not_made_and_that_is_said(session: Session) -> None:
+    def said() -> str:
+        tables = [one for one in session.execute("SHOW ROUTING;") if isinstance(one, Rows)]
+        looks = [one for one in tables if one.title == "what balance does"]
+        return "" if not looks else str(dict(looks[0].rows).get("posts"))
+
+    connection = session.connection
+    run(
+        session,
+        "".join(
+            f"REGISTER QUERY q{n} AS SELECT id FROM posts INSIDE ({n % 9}, 0, 9, 9); " for n in range(20)
+        ),
+    )
+    run(session, "RUN 10 STEPS; REPARTITION posts USING agrid INTO 6 SLOTS; RUN 60 STEPS;")
+    watching = Balancer(connection.home, connection.db, lambda: session_settings(connection.db))
+    run(session, "SET balance.every = 1000000; SET balance = auto; SET balance.above = 1.05;")
+    assert not said()
+    run(session, "SET balance.transfer = 100000;")
+    for _ in range(5):
+        watching.look()
+    assert said().startswith("acts if 1 more look shows this: max/mean is ")
+    watching.look()
+    costly = r"does not act, because the best change saves the time of \d+ records and moves queries for that"
+    assert re.match(costly, said()) and len(stream_routes(connection.db, 1)) == 1
+    run(session, "SET balance.transfer = 0;")
+    for _ in range(2):
+        watching.look()
+    assert said().startswith("has acted: max/mean is ") and len(stream_routes(connection.db, 1)) == 2
+    run(session, "RUN 1 STEPS; SET balance.above = 9;")
+    watching.look()
+    assert said().startswith("even: max/mean is ") and said().endswith(", not above 9")
+    run(session, "REPARTITION posts USING object; RUN 1 STEPS;")
+    for _ in range(5):
+        watching.look()
+    assert said() == "has nothing to do: dealt by hash"
+    run(session, "SET balance = off;")
+    assert not said()
+
+
 def test_the_cheapest_strategy_takes_the_place_of_a_first_grid_that_stays_uneven(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

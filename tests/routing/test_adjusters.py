@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from routing.maps import FOUR_MAPS, UNIT, leaves_are_rectangles, leaves_are_squares, load_of, odd_loads, orbit
+from routing.maps import (
+    FOUR_MAPS,
+    UNIT,
+    leaves_are_rectangles,
+    leaves_are_squares,
+    load_of,
+    odd_loads,
+    orbit,
+    squares_around,
+)
 
 from stqsh.routing.adjusters import ADJUSTERS, greedy, ratio
 from stqsh.routing.adjusters.adjuster_choice import moved_queries, proposals, suggest
@@ -168,6 +177,32 @@ def test_adjusters_of_rectangles_go_on_from_what_others_left(side, slots, seed, 
             assert len(new.slot) >= len(table.slot)
             assert "fg" in names or len(set(owners_without_hash(new))) == len(owners_without_hash(new))
         table = new
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(["shift", "splitmerge"]),
+    st.sampled_from([8, 32]),
+    st.integers(2, 9),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([0.0, 0.1, 1.0, 5.0]),
+)
+def test_what_tornados_adjusters_change_saves_more_than_moving_queries_costs(
+    name: str, side: int, slots: int, seed: int, transfer: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    boxes = squares_around(rng.random((60, 2)), 0.05)
+    before, after = (Load.of(Cells(UNIT, side), *(rng.random((2, 2000)) ** power), boxes) for power in (1, 3))
+    table = STRATEGIES["agrid"](before, slots)
+    new = ADJUSTERS[name].propose(table, after, 1.05, transfer)
+    assert ADJUSTERS[name].propose(table, after, 1.05, 1e9) is None
+    if not transfer:
+        free = ADJUSTERS[name].propose(table, after, 1.05)
+        assert (free is None) == (new is None)
+    if new is not None:
+        saved = slot_loads(table, after.cost).max() - slot_loads(new, after.cost).max()
+        added = np.count_nonzero(new.slots_touching(boxes) & ~table.slots_touching(boxes))
+        assert saved > transfer * added
 
 
 def test_a_slot_gets_parts_of_rectangles_of_which_none_could_be_merged() -> None:

@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stqsh.routing.cells import z_order
+from stqsh.routing.cells import maximal_squares, z_order
 from stqsh.routing.partitioning import (
     CellBlock,
     PrefixSums,
     cut_in_runs,
     karmarkar_karp,
     least_transfer,
-    maximal_squares,
     painted,
     slots_of_sets,
 )

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from routing.maps import FOUR_MAPS, UNIT, leaves_are_rectangles, leaves_are_squares, load_of, odd_loads
+from routing.maps import (
+    FOUR_MAPS,
+    UNIT,
+    leaves_are_rectangles,
+    leaves_are_squares,
+    load_of,
+    odd_loads,
+    squares_around,
+)
 
 from stqsh.routing.cells import Cells, z_order
-from stqsh.routing.load import Load, balance_of, leaf_costs, slot_loads
+from stqsh.routing.load import METRICS, PAIR, RECORD, Load, balance_of, leaf_costs, slot_loads
 from stqsh.routing.strategies import (
     LIMIT,
     STRATEGIES,
     boxes_of_leaves,
     hot_cells,
+    lay,
 )
 from stqsh.routing.table import HASHED, RoutingTable
 
@@ -53,6 +63,43 @@ def pairs_like(name: str) -> Load:
     """Return a load whose cost is records times queries, as that of the expected figures."""
     load = load_like(name)
     return Load(load.cells, load.records * load.queries, np.zeros_like(load.queries))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_metric_decides_which_slots_are_even(metric: str) -> None:
+    load = replace(load_like("hot spots"), weights=METRICS[metric])
+    pairs, records = load.records * load.queries, load.records
+    expected = {"records": records, "pairs": pairs, "cost": RECORD * records + PAIR * pairs}
+    np.testing.assert_allclose(load.cost, expected[metric])
+    table = lay("qttree", load, 8)
+    by_metric = {name: balance_of(slot_loads(table, some)) for name, some in expected.items()}
+    assert by_metric[metric].ratio < 1.1
+    if metric != "cost":
+        other = "pairs" if metric == "records" else "records"
+        assert by_metric[other].ratio > 1.3
+
+
+def test_without_queries_pairs_are_records() -> None:
+    load = replace(load_of(FOUR_MAPS["biased"], 64, queries=0), weights=METRICS["pairs"])
+    assert (load.cost == load.records).all()
+
+
+@pytest.mark.parametrize("leaves", [1, 4, 64])
+def test_a_qttree_has_as_many_leaves_a_slot_as_asked_for(leaves: int) -> None:
+    table = lay("qttree", load_like("uniform"), 8, leaves)
+    assert 8 * leaves <= len(table.slot) <= 8 * leaves + 2
+    assert table.slots == 8 and leaves_are_squares(table)
+
+
+def test_finer_cells_spread_hot_spots_over_many_slots_with_fewer_copies() -> None:
+    boxes = squares_around(FOUR_MAPS["hot spots"](np.random.default_rng(7), 1000), 0.01)
+    copies, hashed = {}, {}
+    for side in (64, 256, 1024):
+        table = lay("agrid", load_of(FOUR_MAPS["hot spots"], side), 64)
+        copies[side] = table.slots_touching(boxes).sum() / len(boxes)
+        hashed[side] = np.count_nonzero(table.slot == HASHED)
+    assert copies[64] > 2 * copies[256] > 4 * copies[1024]
+    assert hashed[1024] == 0 < hashed[256]
 
 
 def ratio(table: RoutingTable, load: Load) -> float:

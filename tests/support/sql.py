@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -223,6 +223,10 @@ def expression(e: Any, names: Names) -> str:
             return f"CASE {branches} ELSE {of(last)} END"
         case "region_of":
             return f"REGION({names.zones})"
+        case "arith" if args[0] == "/" and args[2][0] == "dur":
+            return of(args[1])  # a difference of times is a number of seconds
+        case "cmp" if args[2][0] == "arith" and args[2][3][0] == "dur" and args[2][3][1] % 2:
+            return _difference(args[0], args[1], args[2], of)
         case "cmp" | "arith":
             return f"({of(args[1])} {args[0]} {of(args[2])})"
         case "concat":
@@ -236,6 +240,15 @@ def expression(e: Any, names: Names) -> str:
         case "inside":
             return f"(loc INSIDE {region_text(args[0])})"
     return f"({_predicate(op, args, names)})"
+
+
+def _difference(op: str, left: Any, right: Any, of: Callable[[Any], str]) -> str:
+    """`left op base ± duration` as a comparison of a difference: `left - base op duration`."""
+    _, sign, base, span = right
+    flipped = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+    if sign == "-":
+        return f"({of(base)} - {of(left)} {flipped.get(op, op)} {of(span)})"
+    return f"({of(left)} - {of(base)} {op} {of(span)})"
 
 
 def _predicate(op: str, args: list[Any], names: Names) -> str:

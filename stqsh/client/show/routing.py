@@ -18,6 +18,7 @@ from stqsh.profile import Profile
 from stqsh.routing.load import slot_loads, slot_records
 from stqsh.routing.table import HASHED, TEXT, RoutingTable
 from stqsh.sources.recent_input import RecentInput, recent_input
+from stqsh.sources.route_settings import RouteSettings
 from stqsh.sources.routing_plans import compare_strategies, current_table, load_ratio
 from stqsh.spec.stats import BatchStats
 from stqsh.spec.stream import StreamSpec
@@ -25,7 +26,8 @@ from stqsh.storage.catalogue import live_streams
 from stqsh.storage.control_log import get_meta
 from stqsh.storage.progress import step_taken
 from stqsh.storage.rows import StreamRow
-from stqsh.storage.stream_routes import BALANCE_ERROR, StreamRoute, stream_routes
+from stqsh.storage.session_settings import session_settings
+from stqsh.storage.stream_routes import BALANCE_ERROR, StreamRoute, read_looks, stream_routes
 
 _COLUMNS = (
     *("stream", "strategy", "version", "since step", "slots", "leaves", "by hash", "by texts"),
@@ -37,6 +39,8 @@ _SLOT_COLUMNS = ("stream", "slot", "leaves", "cells", "recent records", "queries
 def show_routing(connection: Connection, profile: Profile) -> Iterator[Rows]:
     """Yield SHOW ROUTING: a row for each stream, then one for each slot of streams routed by space."""
     snapshots = SnapshotReader(connection, profile)
+    effective = session_settings(connection.db, profile)
+    settings = RouteSettings.of(effective)
     tables = [
         (stream, current_table(connection.home, connection.db, stream))
         for stream in live_streams(connection.db)
@@ -50,6 +54,7 @@ def show_routing(connection: Connection, profile: Profile) -> Iterator[Rows]:
                     connection.home,
                     connection.db,
                     stream.spec,
+                    settings,
                     with_texts=by_texts,
                     ask=partial(snapshots.located_table, stream=stream.spec),
                 )
@@ -64,6 +69,10 @@ def show_routing(connection: Connection, profile: Profile) -> Iterator[Rows]:
     ]
     if slots:
         yield Rows("slots by stream", _SLOT_COLUMNS, tuple(slots))
+    looks = read_looks(connection.db) if effective.text("balance") != "off" else {}
+    if looks:
+        rows = tuple((stream.name, looks[stream.id]) for stream, _ in tables if stream.id in looks)
+        yield Rows("what balance does", ("stream", "balance"), rows)
     if error := get_meta(connection.db, BALANCE_ERROR):
         yield Rows("balance", ("item", "value"), (("failed", error),))
 
@@ -132,6 +141,8 @@ def _change(last: StreamRoute | None) -> str | None:
     entry = last.entry
     balance = f"max/mean {entry.before:.2f}, {entry.predicted:.2f} expected"
     by = f"balance, {entry.why}" if entry.is_automatic else entry.why
+    if entry.layout:
+        by += f" with {entry.layout}"
     packages = "1 package" if entry.packages == 1 else f"{entry.packages} packages"
     return f"{by}: {balance}; {packages}, slots learned of {entry.moved:.0%} of the queries"
 

@@ -18,6 +18,7 @@ from stqsh.lang.ast.expressions import Literal, Name
 from stqsh.lang.ast.statements import CreateFunction, Parameters
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.syntax.parse import parse
+from stqsh.sources.route_settings import settings_of_layout
 from stqsh.spec.measure import QueryMeasure
 from stqsh.spec.query import QuerySpec, join_texts
 from stqsh.spec.source_facts import extent_text, pace_text, records_text, set_aside_text, span_text
@@ -38,7 +39,9 @@ from stqsh.storage.layouts import PASSING
 from stqsh.storage.progress import stream_statuses
 from stqsh.storage.queries.query_streams import QueryStreamRow, live_query_streams, streamed_queries
 from stqsh.storage.rows import AreaRow, QueryRow, SinkRow, StreamRow, StreamStatus, TableRow
+from stqsh.storage.session_settings import session_settings
 from stqsh.storage.sinks.sink_catalogue import live_sinks
+from stqsh.storage.stream_routes import stream_routes
 from stqsh.units import counted, format_duration, format_instant
 
 _DEFINITIONS = (
@@ -285,16 +288,19 @@ def _functions(connection: Connection) -> Iterator[str]:
 
 
 def _routings(connection: Connection) -> Iterator[str]:
-    """Yield the REPARTITION of each stream whose routing is not its initial one."""
-    rows = connection.db.query(
-        "SELECT json_extract(spec, '$.id'), json_extract(spec, '$.strategy'), json_extract(spec, '$.slots')"
-        " FROM log WHERE kind = 'route' ORDER BY seq"
-    )
-    last = {stream: (strategy, slots) for stream, strategy, slots in rows}
+    """Yield the REPARTITION of each stream whose routing is not its initial one.
+
+    The settings by which a stream was laid out come before it, and those of the session after it.
+    """
+    settings = session_settings(connection.db)
     for stream in live_streams(connection.db):
-        if stream.id in last:
-            strategy, slots = last[stream.id]
-            yield f"REPARTITION {_quoted(stream.name)} USING {strategy} INTO {slots} SLOTS;"
+        for route in stream_routes(connection.db, stream.id)[-1:]:
+            entry = route.entry
+            laid = settings_of_layout(entry.layout, entry.strategy)
+            others = [(name, value) for name, value in laid.items() if settings.text(name) != value]
+            yield from (f"SET {name} = {value};" for name, value in others)
+            yield f"REPARTITION {_quoted(stream.name)} USING {entry.strategy} INTO {entry.slots} SLOTS;"
+            yield from (f"SET {name} = {settings.text(name)};" for name, _ in others)
 
 
 def _sink_creation(text: str, sink: SinkRow, queries: set[str]) -> Iterator[str]:

@@ -18,8 +18,10 @@ from stqsh.routing.adjusters import ADJUSTERS
 from stqsh.routing.strategies import STRATEGIES
 from stqsh.routing.table import RoutingTable
 from stqsh.sources.recent_input import RecentInput, recent_input
+from stqsh.sources.route_settings import RouteSettings
 from stqsh.sources.routing_plans import (
     RoutePlan,
+    current_layout,
     current_table,
     find_previous_rows,
     load_ratio,
@@ -34,6 +36,7 @@ from stqsh.storage.catalogue import live_queries, live_streams
 from stqsh.storage.progress import step_taken, stream_statuses, unknown_until
 from stqsh.storage.rows import Progress, StreamRow
 from stqsh.storage.session_settings import session_settings
+from stqsh.storage.stream_routes import stream_routes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,6 +63,8 @@ def repartition(context: StatementContext, statement: Repartition) -> Iterator[O
         slots = table.slots if spec.slots is None else spec.slots
         by_texts = _may_split_by_texts(context, stream, spec.strategy)
         is_laid_so = table.strategy == spec.strategy and by_texts == (table.texts is not None)
+        layout = _settings(context).layout(spec.strategy, by_texts=by_texts)
+        is_laid_so = is_laid_so and layout == current_layout(stream_routes(context.connection.db, stream.id))
         if is_laid_so and table.slots == slots:
             yield Message(f"{stream.name}: already {table.strategy} over {_slots(slots)}")
             return
@@ -176,14 +181,19 @@ def _recent(context: StatementContext, stream: StreamRow, *, with_texts: bool) -
     """Return a stream's recent input; raise `StqshError` if it is unknown."""
     try:
         ask = partial(_ask, context, stream.spec)
+        connection, settings = context.connection, _settings(context)
         return recent_input(
-            context.connection.home, context.connection.db, stream.spec, with_texts=with_texts, ask=ask
+            connection.home, connection.db, stream.spec, settings, with_texts=with_texts, ask=ask
         )
     except NotPublishedError as error:
         raise StqshError(
             f"the places of {stream.name}'s objects are not known: {error}",
             hint="the engine knows after its next batch",
         ) from error
+
+
+def _settings(context: StatementContext) -> RouteSettings:
+    return RouteSettings.of(session_settings(context.connection.db, context.profile))
 
 
 def _ask(context: StatementContext, stream: StreamSpec, spec: SnapshotSpec) -> pa.Table:

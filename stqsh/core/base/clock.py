@@ -75,7 +75,8 @@ class BatchTiming(NamedTuple):
     def seen_at(self, seen: int) -> BatchTiming:
         """Return the same timing with the floor of the step `seen` at all steps."""
         floor = self.floors.at(np.array([seen]))
-        return self._replace(floors=Floors(np.array([-NEVER]), floor)) if floor[0] > -NEVER else self
+        is_known = bool(floor[0] > -NEVER)
+        return self._replace(floors=Floors(np.array([-NEVER]), floor) if is_known else NO_FLOORS)
 
     def step_reaching(self, t_us: Any) -> Any:
         """Return the first step n with at(n) >= t_us; `t_us` may be an array."""

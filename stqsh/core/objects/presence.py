@@ -10,6 +10,7 @@ record is counted about twice.
 
 from __future__ import annotations
 
+from math import isqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.chunk import RecordRole
 
 SIDE = 64
-"""The number of cells per side."""
+"""The number of cells per side, unless the stream's GRID sets it."""
 _FEW = 256
 """Objects are counted again after at least this many records, however few the objects are."""
 _SAMPLE = 1024
@@ -32,8 +33,8 @@ _OUTSIDE = 0.01
 """The share of these objects that may be outside the grid on each side; they count in border cells."""
 
 
-def count_presence(state: SlotState, stream: int, objects: BatchObjects) -> None:
-    """Count the places of a batch's records, after the records are stored."""
+def count_presence(state: SlotState, stream: int, objects: BatchObjects, side: int = SIDE) -> None:
+    """Count the places of a batch's records, after the records are stored; `side` is for new grids."""
     rows = objects.rows
     counts, frame, noted = (f"s{stream}/presence/{name}" for name in ("counts", "frame", "noted"))
     if counts in state:
@@ -45,11 +46,11 @@ def count_presence(state: SlotState, stream: int, objects: BatchObjects) -> None
     elif not len(objects.table):
         return
     stored = objects.table.stored
-    laid = _laid(stored.x, stored.y, stored.known)
-    every = np.zeros(SIDE * SIDE, np.int32)
+    laid = _laid(stored.x, stored.y, stored.known, side)
+    every = np.zeros(side * side, np.int32)
     _count(stored.x, stored.y, stored.known, laid, every)
     for name, values in ((counts, every), (frame, laid), (noted, np.zeros(1, np.int64))):
-        if name in state:
+        if name in state and len(state.array(name)) == len(values):
             state.array(name)[:] = values  # in place, because a new array would create a new file
         else:
             state.replace(name, values)
@@ -62,8 +63,9 @@ def may_hold(state: SlotState, stream: int, box: Array) -> bool:
         return False
     if counts not in state:
         return True
-    frame = _frame(state.array(f"s{stream}/presence/frame"))
-    return bool(any_in_box(frozen(state.array(counts)), frame, frozen(box)))
+    found = state.array(counts)
+    frame = _frame(state.array(f"s{stream}/presence/frame"), found)
+    return bool(any_in_box(frozen(found), frame, frozen(box)))
 
 
 class CountedCell(NamedTuple):
@@ -88,20 +90,21 @@ def counted_cells(state: SlotState, stream: int) -> list[CountedCell]:
         return []
     counts, laid, noted = (state.array(f"s{stream}/presence/{name}") for name in ("counts", "frame", "noted"))
     x0, y0, per_x, per_y = laid.tolist()
+    side = isqrt(len(counts))
 
     def sides(cell: int, origin: float, per_unit: float) -> tuple[float | None, float | None]:
         low = None if cell == 0 else origin + cell / per_unit
-        return low, None if cell == SIDE - 1 else origin + (cell + 1) / per_unit
+        return low, None if cell == side - 1 else origin + (cell + 1) / per_unit
 
     found = []
     for place in np.flatnonzero(counts).tolist():
-        row, column = divmod(place, SIDE)
+        row, column = divmod(place, side)
         (x1, x2), (y1, y2) = sides(column, x0, per_x), sides(row, y0, per_y)
         found.append(CountedCell(place, (x1, y1, x2, y2), int(counts[place]), int(noted[0])))
     return found
 
 
-def _laid(x: Array, y: Array, known: Array) -> Array:
+def _laid(x: Array, y: Array, known: Array, side: int) -> Array:
     """Return a grid for places: its corner, and cells per unit of x and of y, float64 (4,)."""
     every = 1 + len(x) // _SAMPLE
     places = np.column_stack([x[::every], y[::every]])[known[::every]]
@@ -111,14 +114,14 @@ def _laid(x: Array, y: Array, known: Array) -> Array:
     ordered, beyond = np.sort(places, axis=0), int(_OUTSIDE * len(places))
     low, high = ordered[beyond], ordered[-1 - beyond]
     with np.errstate(divide="ignore", over="ignore"):
-        per_unit = SIDE / (high - low)
+        per_unit = side / (high - low)
     return np.concatenate([low, np.where(np.isfinite(per_unit) & (per_unit > 0), per_unit, 1.0)])
 
 
 def _count(x: Array, y: Array, counted: Array, laid: Array, counts: Array) -> None:
-    count_places(frozen(x), frozen(y), frozen(counted), _frame(laid), counts)
+    count_places(frozen(x), frozen(y), frozen(counted), _frame(laid, counts), counts)
 
 
-def _frame(laid: Array) -> GridFrame:
+def _frame(laid: Array, counts: Array) -> GridFrame:
     x0, y0, per_x, per_y = laid.tolist()
-    return GridFrame(x0, y0, per_x, per_y, SIDE)
+    return GridFrame(x0, y0, per_x, per_y, isqrt(len(counts)))

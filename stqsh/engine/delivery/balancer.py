@@ -10,15 +10,22 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from stqsh.errors import NotPublishedError, StqshError
 from stqsh.profile import Profile
 from stqsh.routing.adjusters import ADJUSTERS
+from stqsh.routing.load import Balance
+from stqsh.routing.table import RoutingTable
+from stqsh.settings import USUAL_TOLERANCE
 from stqsh.sources.recent_input import Ask, EarlierInput, RecentInput, recent_input
+from stqsh.sources.route_settings import RouteSettings
 from stqsh.sources.routing_plans import (
     CLEARLY,
+    EVEN,
+    RoutePlan,
     current_table,
-    load_ratio,
+    load_balance,
     plan_cheapest,
     plan_rebalance,
     put_in_force,
@@ -29,7 +36,8 @@ from stqsh.storage.control_log import ControlDb, get_meta, set_meta
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import step_taken
 from stqsh.storage.rows import StreamRow
-from stqsh.storage.stream_routes import BALANCE_ERROR, StreamRoute, stream_routes
+from stqsh.storage.stream_routes import BALANCE_ERROR, INITIAL, StreamRoute, stream_routes, write_looks
+from stqsh.units import counted
 
 REST, SHORT_REST, LONGEST_REST = 4, 0, 128
 """Checks without a change: after a change by others, after one that had its predicted effect, and the maximum
@@ -77,6 +85,59 @@ class _Watched:
         return None if self.seen is None else EarlierInput(self.seen, AHEAD / (look - self.seen_at))
 
 
+class Tolerance(NamedTuple):
+    """How uneven a stream may be.
+
+    Attributes:
+        measure: the measure of evenness.
+        above: the value above which a stream is uneven.
+    """
+
+    measure: str
+    above: float
+
+    @staticmethod
+    def of(settings: Profile) -> Tolerance:
+        """Return the tolerance of settings."""
+        measure = settings.text("balance.measure")
+        return Tolerance(measure, settings.share("balance.above") or USUAL_TOLERANCE[measure])
+
+    def value(self, balance: Balance) -> float:
+        """Return the value of the measure."""
+        return {"mean": balance.ratio, "spread": balance.spread, "variance": balance.variance}[self.measure]
+
+    def is_exceeded(self, balance: Balance) -> bool:
+        """Return whether loads are uneven."""
+        return self.value(balance) > self.above
+
+    def judge(self, balance: Balance) -> str:
+        """Return the value and its limit, in words."""
+        name = {"mean": "max/mean", "spread": "max/min", "variance": "the variance over mean²"}[self.measure]
+        than = "above" if self.is_exceeded(balance) else "not above"
+        return f"{name} is {self.value(balance):.2f}, {than} {self.above:g}"
+
+    @property
+    def limit(self) -> float:
+        """The ratio of the largest load to the mean that adjusters aim at."""
+        return self.above if self.measure == "mean" else EVEN
+
+
+class _Look(NamedTuple):
+    """A stream that is looked at: its state, its routings, its table, and the settings in force."""
+
+    stream: StreamRow
+    watched: _Watched
+    routes: list[StreamRoute]
+    table: RoutingTable
+    settings: Profile
+
+    @property
+    def adjuster(self) -> str | None:
+        """The only adjuster that may be used; None for any."""
+        how = self.settings.text("balance")
+        return None if how == "auto" else how
+
+
 class Balancer:
     """Checks the loads of slots periodically, and reroutes uneven streams.
 
@@ -112,6 +173,7 @@ class Balancer:
     def look(self) -> None:
         """Check all streams once. Errors are logged, shown by SHOW ROUTING, and retried."""
         settings, failed = self._settings(), ""
+        looks: dict[int, str] = {}
         self._looks += 1
         try:
             streams = live_streams(self._control)
@@ -119,55 +181,98 @@ class Balancer:
                 del self._streams[dropped]
             for stream in streams:
                 try:
-                    self._look_at(stream, settings)
+                    looks[stream.id] = self._look_at(stream, settings)
                 except NotPublishedError as error:  # as while its slots are busy: the next check asks again
                     failed = f"the places of {stream.name}'s objects are not known: {error}"
         except Exception as error:
             _log.exception("the loads of slots cannot be balanced")
             failed = f"{type(error).__name__}: {error}"
+        write_looks(self._control, looks)
         if failed != (get_meta(self._control, BALANCE_ERROR) or ""):
             set_meta(self._control, BALANCE_ERROR, failed)
 
-    def _look_at(self, stream: StreamRow, settings: Profile) -> None:
-        how, above = settings.text("balance"), settings.share("balance.above")
+    def _look_at(self, stream: StreamRow, settings: Profile) -> str:
+        """Check a stream, and reroute it if it is due; return what was found and done, in words."""
         watched = self._streams.setdefault(stream.id, _Watched())
         routes = stream_routes(self._control, stream.id)
-        newest = routes[-1].seq if routes else 0
+        newest = routes[-1].seq if routes else INITIAL
         if newest != watched.route:  # not this balancer's change: leave it alone for a while
             watched.route, watched.rest, watched.uneven = newest, max(REST, watched.pause), 0
             watched.follows, watched.seen = False, None
         if routes and step_taken(self._control, newest) is None:
-            return
+            return "waits until the last change is in force"
         if watched.rest > 0:
             watched.rest -= 1
-            return
+            return f"rests after a change, for {counted(watched.rest, 'more look')}"
         table = current_table(self._home, self._control, stream)
         if table is None or table.is_hashed:
-            return
-        adjuster = None if how == "auto" else how
-        if adjuster and table.strategy not in ADJUSTERS[adjuster].fits:
-            return
-        by_texts = table.texts is not None
-        recent = recent_input(self._home, self._control, stream.spec, with_texts=by_texts, ask=self.ask)
-        ratio = load_ratio(recent, table)
+            return "waits until the stream is read" if table is None else "has nothing to do: dealt by hash"
+        look = _Look(stream, watched, routes, table, settings)
+        if look.adjuster and table.strategy not in ADJUSTERS[look.adjuster].fits:
+            return f"cannot act: {look.adjuster} does not fit {table.strategy}"
+        return self._check_load(look)
+
+    def _check_load(self, look: _Look) -> str:
+        """Measure the load of a stream, and reroute it if it has been uneven for long enough."""
+        recent = recent_input(
+            self._home,
+            self._control,
+            look.stream.spec,
+            RouteSettings.of(look.settings),
+            with_texts=look.table.texts is not None,
+            ask=self.ask,
+        )
+        watched, balance = look.watched, load_balance(recent, look.table)
         earlier = watched.earlier(self._looks)
         watched.seen, watched.seen_at = recent, self._looks
-        if routes:
-            watched.judge(routes[-1], ratio)
-        watched.uneven = watched.uneven + 1 if ratio > above else 0
-        if watched.uneven < (1 if watched.follows else settings.number("balance.looks")):
-            return
+        if look.routes:
+            watched.judge(look.routes[-1], balance.ratio)
+        tolerance = Tolerance.of(look.settings)
+        found = tolerance.judge(balance)
+        if not tolerance.is_exceeded(balance):
+            watched.uneven = 0
+            return f"even: {found}"
+        watched.uneven += 1
+        wanted = 1 if watched.follows else look.settings.number("balance.looks")
+        if watched.uneven < wanted:
+            return f"acts if {counted(wanted - watched.uneven, 'more look')} shows this: {found}"
         watched.uneven = 0
-        plan = plan_rebalance(recent, table, adjuster, above, earlier)
-        if adjuster is None and not routes:  # nobody has chosen the strategy
-            cheapest = plan_cheapest(recent, table, is_event=stream.spec.is_event)
-            if cheapest.after * CLEARLY <= (ratio if plan is None else plan.after):
+        return f"{self._even_out(look, recent, earlier, balance)}: {found}"
+
+    def _even_out(
+        self, look: _Look, recent: RecentInput, earlier: EarlierInput | None, balance: Balance
+    ) -> str:
+        """Reroute a stream if that pays off: if Cr > Ct (Tornado section 4.2)."""
+        plan, transfer = self._plan(look, recent, earlier), look.settings.share("balance.transfer")
+        if look.adjuster is None and not look.routes:  # nobody has chosen the strategy
+            cheapest = plan_cheapest(recent, look.table, is_event=look.stream.spec.is_event)
+            if cheapest.after * CLEARLY <= (balance.ratio if plan is None else plan.after):
                 plan = cheapest
-        if plan is not None:
-            _log.info("stream %s is balanced by %s: max/mean %.2f", stream.name, plan.adjuster, ratio)
-            try:
-                row = put_in_force(self._control, stream, plan, after=newest, is_automatic=True)
-            except StqshError as error:  # another change was quicker
-                _log.info("%s", error)
-                return
-            watched.route, watched.rest = row.seq, watched.pause
+        if plan is None:
+            return "does not act, because no change makes it more even"
+        price = transfer * plan.copies
+        if plan.gain <= price:
+            saved, spent = (counted(round(records), "record") for records in (plan.gain, price))
+            return (
+                f"does not act, because the best change saves the time of {saved}"
+                f" and moves queries for that of {spent}"
+            )
+        _log.info(
+            "stream %s is balanced by %s: max/mean %.2f", look.stream.name, plan.adjuster, balance.ratio
+        )
+        newest = look.routes[-1].seq if look.routes else INITIAL
+        try:
+            row = put_in_force(self._control, look.stream, plan, after=newest, is_automatic=True)
+        except StqshError as error:  # another change was quicker
+            _log.info("%s", error)
+            return "does not act, because another change was quicker"
+        look.watched.route, look.watched.rest = row.seq, look.watched.pause
+        return "has acted"
+
+    def _plan(self, look: _Look, recent: RecentInput, earlier: EarlierInput | None) -> RoutePlan | None:
+        """Return the best change that pays off; if none does, the best one, and None if there is none."""
+        limit, transfer = Tolerance.of(look.settings).limit, look.settings.share("balance.transfer")
+        plan = plan_rebalance(recent, look.table, look.adjuster, limit, earlier, transfer)
+        if plan is None and transfer:
+            plan = plan_rebalance(recent, look.table, look.adjuster, limit, earlier)
+        return plan

@@ -14,6 +14,7 @@ from functools import partial
 from stqsh.engine.planning.planner_state import PlannerState
 from stqsh.engine.planning.stream_inputs import SessionView
 from stqsh.sources.recent_input import recent_input
+from stqsh.sources.route_settings import RouteSettings
 from stqsh.sources.routing_plans import current_table, plan_first, put_in_force
 from stqsh.spec.offset import Offset
 from stqsh.storage.catalogue import live_streams
@@ -21,6 +22,7 @@ from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import step_after_dealt
 from stqsh.storage.rows import StreamRow
+from stqsh.storage.session_settings import session_settings
 from stqsh.storage.stream_routes import INITIAL, routes_kept, stream_routes
 
 
@@ -140,7 +142,8 @@ class FirstRouting:
         if table is None or stream_routes(control, stream.id):
             return False
         try:
-            recent = recent_input(self._home, control, stream.spec)
+            settings = RouteSettings.of(session_settings(control))
+            recent = recent_input(self._home, control, stream.spec, settings)
             plan = plan_first(recent, table, rows) if len(recent.boxes) else None
             if plan is None:
                 return False

@@ -42,11 +42,18 @@ from stqsh.lang.binder.parameters import MOST_IN_PATTERN, Content, hole
 from stqsh.lang.binder.places import LOCATIONS
 from stqsh.lang.binder.regions import bound_region, is_inside, moves, over_meridian
 from stqsh.lang.binder.scope import Scope, TypedExpression
-from stqsh.lang.binder.time_comparisons import after, compare_moments, is_moment
+from stqsh.lang.binder.time_comparisons import (
+    after,
+    compare_difference,
+    compare_moments,
+    is_difference,
+    is_moment,
+)
 from stqsh.lang.errors import BindError, NotSupportedError
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import NUMBERS, WHOLE_NUMBERS
 from stqsh.spec.expression import (
+    NOW,
     AndExpr,
     BetweenExpr,
     CompareExpr,
@@ -61,7 +68,7 @@ from stqsh.spec.expression import (
     NotExpr,
     OrExpr,
 )
-from stqsh.units import UNITS, metres, metres_per_second, microseconds
+from stqsh.units import SECOND_US, UNITS, metres, metres_per_second, microseconds
 
 
 def condition(node: Expression, scope: Scope) -> Expr:
@@ -121,24 +128,22 @@ def _quantity(node: Quantity, scope: Scope) -> TypedExpression:
     return TypedExpression(LiteralExpr(convert(node.number, node.unit), "DOUBLE"), "DOUBLE", node.span)
 
 
-def _now(node: Now, scope: Scope) -> TypedExpression:
-    del scope
-    raise NotSupportedError("NOW other than in a comparison with a time", node.span) from None
-
-
 def _comparison(node: Comparison, scope: Scope) -> TypedExpression:
-    if is_moment(node.left, scope) or is_moment(node.right, scope):
-        return _true_or_false(compare_moments(node.operator, node.left, node.right, scope, bind), node)
-    left, right = _fitting([node.left, node.right], scope)
-    return _true_or_false(CompareExpr(node.operator, left, right), node)
+    return _true_or_false(_compared(node.operator, node.left, node.right, scope), node)
+
+
+def _compared(operator: str, left: Expression, right: Expression, scope: Scope) -> Expr:
+    if is_moment(left, scope) or is_moment(right, scope):
+        return compare_moments(operator, left, right, scope, bind)
+    found = compare_difference(operator, left, right, scope, bind)
+    return CompareExpr(operator, *_fitting([left, right], scope)) if found is None else found
 
 
 def _between(node: Between, scope: Scope) -> TypedExpression:
     parts = [node.operand, node.low, node.high]
-    if any(is_moment(part, scope) for part in parts):
-        low = compare_moments(">=", node.operand, node.low, scope, bind)
-        high = compare_moments("<=", node.operand, node.high, scope, bind)
-        return _negated(AndExpr((low, high)), node)
+    if any(is_moment(part, scope) or is_difference(part, scope) for part in parts):
+        ends = (">=", node.low), ("<=", node.high)
+        return _negated(AndExpr(tuple(_compared(op, node.operand, end, scope) for op, end in ends)), node)
     return _negated(BetweenExpr(*_fitting(parts, scope)), node)
 
 
@@ -265,6 +270,9 @@ def _family(kind: str) -> str:
 
 def _remedy(first: TypedExpression, other: TypedExpression) -> str | None:
     types = {first.type, other.type}
+    span = next((part.expr for part in (other, first) if isinstance(part.expr, DurationExpr)), None)
+    if span is not None and types & NUMBERS:
+        return f"as a number it is its seconds: {span.us / SECOND_US:g}"
     literal = next((part.expr for part in (other, first) if isinstance(part.expr, LiteralExpr)), None)
     if "STRING" in types and types & NUMBERS and literal is not None and literal.type != "STRING":
         return f"a string takes quotes: '{literal.value}'"
@@ -291,7 +299,7 @@ _BINDERS: dict[type[Expression], Callable[[Any, Scope], TypedExpression]] = {
     Quantity: _quantity,
     Parameter: _parameter,
     Column: lambda node, scope: scope.column(node),
-    Now: _now,
+    Now: lambda node, scope: TypedExpression(NOW, "TIMESTAMP", node.span),
     Negative: lambda node, scope: negative(node, scope, bind),
     Arithmetic: lambda node, scope: arithmetic(node, scope, bind),
     Concatenation: lambda node, scope: concatenation(node, scope, bind),

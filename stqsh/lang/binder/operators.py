@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from stqsh.lang.ast.expressions import Arithmetic, Concatenation, Expression, Negative
 from stqsh.lang.binder.scope import Bind, Scope, TypedExpression
-from stqsh.lang.binder.time_comparisons import is_moment
-from stqsh.lang.errors import BindError, NotSupportedError
+from stqsh.lang.binder.time_comparisons import is_difference, is_moment, time_value
+from stqsh.lang.errors import BindError
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import NUMBERS, WHOLE_NUMBERS, a_type
-from stqsh.spec.expression import ArithmeticExpr, ConcatExpr, LiteralExpr, NegativeExpr
+from stqsh.spec.expression import ArithmeticExpr, ConcatExpr, DurationExpr, LiteralExpr, NegativeExpr
+from stqsh.units import SECOND_US
 
 _TEXTUAL = WHOLE_NUMBERS | {"STRING", "BOOLEAN", "NULL"}
 """The types that || accepts; DOUBLE is excluded because its text differs between systems."""
@@ -21,12 +22,12 @@ def negative(node: Negative, scope: Scope, bind: Bind) -> TypedExpression:
 
 
 def arithmetic(node: Arithmetic, scope: Scope, bind: Bind) -> TypedExpression:
-    """Bind `x + y` and similar: integers give an integer, except with `/`.
+    """Bind `x + y` and similar: integers give an integer, except with `/`; durations are numbers of seconds.
 
     `DIV` is the quotient of integers, truncated.
     """
-    if is_moment(node, scope):
-        raise NotSupportedError(f"times in arithmetic other than in a comparison: {printed(node)}", node.span)
+    if is_moment(node, scope) or is_difference(node, scope):
+        return time_value(node, scope, bind)
     wanted, of = "arithmetic takes numbers", NUMBERS
     if node.operator in ("%", "DIV"):
         wanted, of = f"{node.operator} takes whole numbers", WHOLE_NUMBERS
@@ -40,6 +41,8 @@ def _operand(
     node: Expression, typed: TypedExpression, wanted: str, of: frozenset[str] = NUMBERS
 ) -> TypedExpression:
     """Bind an operand of one of the types `of`; NULL gets a suitable type."""
+    if isinstance(typed.expr, DurationExpr):
+        typed = TypedExpression(LiteralExpr(typed.expr.us / SECOND_US, "DOUBLE"), "DOUBLE", typed.span)
     if typed.type in of:
         return typed
     if typed.type != "NULL":

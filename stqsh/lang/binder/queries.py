@@ -61,6 +61,7 @@ from stqsh.spec.expression import (
     NowExpr,
     RegionOfExpr,
     areas_of,
+    changes_always,
     conjunction,
     conjuncts,
     find_nodes,
@@ -182,7 +183,7 @@ def _timed(spec: QuerySpec, place: Span) -> QuerySpec:
         spec = _limited(spec)
     if spec.kind in (NEAREST.name, NEAREST_TOP_N.name):
         spec = _refreshed(spec)
-    if spec.kind not in BUILT_IN:
+    if spec.kind not in BUILT_IN or any(changes_always(one.value) for one in spec.result.select):
         raise NotSupportedError(f"changes of what depends on NOW, of a {spec.kind} query", place)
     return with_timing(spec, each_step=True)
 
@@ -228,7 +229,27 @@ def _strays(region: BoundRegion, columns: Iterable[SelectColumn | OrderColumn]) 
 
 def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
     """Return the spec of a continuous SELECT, without its id and with an empty name."""
-    return _composed(_continuous(select, catalogue))
+    spec = _continuous(select, catalogue)
+    _check_now(spec, select)
+    return _composed(spec)
+
+
+def _check_now(spec: QuerySpec, select: Select) -> None:
+    """Raise `NotSupportedError` if members, their order or groups change with NOW at unknown instants."""
+    aggregates = spec.aggregates
+    ordered = [one.value for one in spec.result.order] + (aggregates.over_groups if aggregates else [])
+    grouped = aggregates.over_records if aggregates else []
+    clauses = (
+        ("a condition", [spec.condition], select.where),
+        ("an order", ordered, select.order_by[0] if select.order_by else select.having),
+        ("groups", grouped, select.items[0]),
+    )
+    for what, exprs, place in clauses:
+        if any(map(changes_always, exprs)):
+            raise NotSupportedError(
+                f"NOW in {what} of a continuous query other than in a comparison of times",
+                (place or select.items[0]).span,
+            )
 
 
 def _continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:

@@ -1,11 +1,13 @@
-"""Bind comparisons of times: columns, constants and NOW, with durations added or subtracted.
+"""Bind times: columns, constants and NOW, durations added to them, their comparisons and differences.
 
-Durations are always moved to the right: `ts + 1 min > NOW` is bound as `ts > NOW - 1 min`.
+In comparisons durations are always moved to the right: `ts + 1 min > NOW` is bound as `ts > NOW - 1 min`, and
+so is `NOW - ts < 1 min`. The instants at which time changes the result of such a comparison are known.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import replace as with_fields
+from typing import Any, NamedTuple, TypeGuard
 
 from msgspec.structs import replace
 
@@ -26,8 +28,8 @@ from stqsh.lang.ast.expressions import (
 from stqsh.lang.ast.source import Span
 from stqsh.lang.binder.literals import LONGEST_US, timestamp_us
 from stqsh.lang.binder.parameters import Hole, hole
-from stqsh.lang.binder.scope import Bind, Scope
-from stqsh.lang.errors import BindError, NotSupportedError
+from stqsh.lang.binder.scope import Bind, Scope, TypedExpression
+from stqsh.lang.errors import BindError
 from stqsh.lang.printer.expressions import expression as printed
 from stqsh.lang.types import ALIASES, a_type
 from stqsh.spec.expression import (
@@ -40,7 +42,7 @@ from stqsh.spec.expression import (
     NowExpr,
 )
 from stqsh.spec.functions import named
-from stqsh.units import UNITS, microseconds, parse_ago
+from stqsh.units import SECOND_US, UNITS, microseconds, parse_ago
 
 FLIPPED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -58,21 +60,26 @@ class Moment(NamedTuple):
         return not isinstance(self.base, LiteralExpr | NowExpr)
 
 
-def mentions_now(node: Expression) -> bool:
-    """Return whether an expression is NOW, or NOW plus or minus something."""
-    if isinstance(node, Arithmetic):
-        return mentions_now(node.left) or mentions_now(node.right)
-    return isinstance(node, Now) or (isinstance(node, Negative) and mentions_now(node.operand))
-
-
 def is_moment(node: Expression, scope: Scope) -> bool:
     """Return whether an expression is a time: NOW, a TIMESTAMP column or function, perhaps with a duration.
 
     The expression is not bound for this test, because that would be slow for deeply nested expressions.
     """
     if isinstance(node, Arithmetic):
-        return is_moment(node.left, scope) or is_moment(node.right, scope)
-    return mentions_now(node) or scope.is_time(node) or _computes_time(node, scope)
+        return node.operator in ("+", "-") and _times_in(node, scope) == 1
+    return isinstance(node, Now) or scope.is_time(node) or _computes_time(node, scope)
+
+
+def is_difference(node: Expression, scope: Scope) -> TypeGuard[Arithmetic]:
+    """Return whether an expression is a time minus a time, of which one may be written as a text."""
+    return isinstance(node, Arithmetic) and node.operator == "-" and _times_in(node, scope) > 1
+
+
+def _times_in(node: Arithmetic, scope: Scope) -> int:
+    """Return how many sides are times; a text is one if the other side is a time."""
+    sides = node.left, node.right
+    times = sum(is_moment(side, scope) for side in sides)
+    return times and times + sum(isinstance(side, Literal) and side.kind == "STRING" for side in sides)
 
 
 def _computes_time(node: Expression, scope: Scope) -> bool:
@@ -97,11 +104,53 @@ def compare_moments(operator: str, left: Expression, right: Expression, scope: S
     a, b = _moment(left, scope, bind), _moment(right, scope, bind)
     if not a.is_of_row and b.is_of_row:
         a, b, operator = b, a, FLIPPED[operator]
-    if not a.is_of_row:
-        raise NotSupportedError(
-            f"a comparison of times without a column: {printed(left)} {operator} {printed(right)}", a.span
-        )
+    if not a.is_of_row and isinstance(b.base, NowExpr):
+        a, b, operator = b, a, FLIPPED[operator]
     return CompareExpr(operator, a.base, _shifted(b, b.offset_us - a.offset_us))
+
+
+def compare_difference(
+    operator: str, left: Expression, right: Expression, scope: Scope, bind: Bind
+) -> Expr | None:
+    """Bind a comparison of the difference of two times with a constant; None if it is not one.
+
+    The constant is a duration or a number of seconds.
+    """
+    if is_difference(right, scope):
+        left, right, operator = right, left, FLIPPED[operator]
+    span = _constant_duration(right) if is_difference(left, scope) else None
+    if span is None or not isinstance(left, Arithmetic):
+        return None
+    later = Arithmetic("+", left.right, span, span=right.span)
+    return compare_moments(operator, left.left, later, scope, bind)
+
+
+def _constant_duration(node: Expression) -> Quantity | None:
+    """Return a constant as a duration; None if it is not one of whole microseconds."""
+    if isinstance(node, Negative):
+        positive = _constant_duration(node.operand)
+        return None if positive is None else with_fields(positive, number=-positive.number)
+    if isinstance(node, Quantity):
+        return _checked(node)
+    if not isinstance(node, Literal) or node.kind not in ("INTEGER", "DECIMAL"):
+        return None
+    seconds = float(str(node.value))
+    is_whole = abs(seconds) < LONGEST_US / 1e6 and (seconds * 1e6).is_integer()
+    return Quantity(seconds, "s", span=node.span) if is_whole else None
+
+
+def time_value(node: Arithmetic, scope: Scope, bind: Bind) -> TypedExpression:
+    """Bind a time plus or minus a duration as a TIMESTAMP, and a difference of times as a number of seconds.
+
+    Raises:
+        BindError: something else is added to a time.
+    """
+    if is_difference(node, scope):
+        left, right = (_moment(side, scope, bind) for side in (node.left, node.right))
+        apart = ArithmeticExpr("-", _shifted(left, left.offset_us), _shifted(right, right.offset_us))
+        return TypedExpression(ArithmeticExpr("/", apart, DurationExpr(SECOND_US)), "DOUBLE", node.span)
+    found = _sum(node, scope, bind)
+    return TypedExpression(_shifted(found, found.offset_us), "TIMESTAMP", node.span)
 
 
 def moment(node: Expression, scope: Scope) -> Expr:
@@ -110,12 +159,7 @@ def moment(node: Expression, scope: Scope) -> Expr:
     Raises:
         BindError: the expression is something else.
     """
-    try:
-        found = _moment(node, scope, None)
-    except NotSupportedError:
-        raise BindError(
-            f"{printed(node)} is not a time", node.span, expected=("a time + or - a duration",)
-        ) from None
+    found = _moment(node, scope, None)
     return _shifted(found, found.offset_us)
 
 
@@ -153,9 +197,7 @@ def _shifted(moment: Moment, offset_us: int) -> Expr:
         return LiteralExpr(None if us is None else us + offset_us, "TIMESTAMP")
     if offset_us == 0:
         return moment.base
-    if moment.base != NOW:
-        raise NotSupportedError("a duration between two columns", moment.span)
-    return ArithmeticExpr("+" if offset_us > 0 else "-", NOW, DurationExpr(abs(offset_us)))
+    return ArithmeticExpr("+" if offset_us > 0 else "-", moment.base, DurationExpr(abs(offset_us)))
 
 
 def _moment(node: Expression, scope: Scope, bind: Bind | None) -> Moment:
@@ -174,8 +216,6 @@ def _moment(node: Expression, scope: Scope, bind: Bind | None) -> Moment:
         return Moment(bound.expr, 0, node.span)
     if bound is not None:
         raise BindError(f"cannot compare a time with {printed(node)}, {a_type(bound.type)}", node.span)
-    if mentions_now(node):
-        raise NotSupportedError(f"NOW in {printed(node)}", node.span)
     raise BindError(f"cannot compare a time with {printed(node)}", node.span)
 
 
@@ -184,19 +224,21 @@ def _sum(node: Arithmetic, scope: Scope, bind: Bind | None) -> Moment:
     left, right = node.left, node.right
     if node.operator == "+" and _is_duration(left):
         left, right = right, left
-    if node.operator in "+-" and isinstance(right, Quantity) and not _is_duration(right):
-        raise BindError(
-            f"{printed(right)} is no duration", right.span, expected=("a duration such as 10 min",)
-        )
     if node.operator not in "+-" or not isinstance(right, Quantity):
-        if mentions_now(node) and not (node.operator in "+-" and isinstance(right, Literal)):
-            raise NotSupportedError(f"NOW in {printed(node)}", node.span)
         raise BindError(f"{printed(node)} is not a time", node.span, expected=("a time + or - a duration",))
-    base = _moment(left, scope, bind)
+    base, duration = _moment(left, scope, bind), _checked(right)
     sign = 1 if node.operator == "+" else -1
     return base._replace(
-        offset_us=base.offset_us + sign * microseconds(right.number, right.unit), span=node.span
+        offset_us=base.offset_us + sign * microseconds(duration.number, duration.unit), span=node.span
     )
+
+
+def _checked(quantity: Quantity) -> Quantity:
+    """Return a duration; raise `BindError` if it is none."""
+    if not _is_duration(quantity):
+        expected = ("a duration such as 10 min",)
+        raise BindError(f"{printed(quantity)} is no duration", quantity.span, expected=expected)
+    return quantity
 
 
 def _is_duration(node: Expression) -> bool:

@@ -28,12 +28,17 @@ class Proposal(NamedTuple):
 
 
 def proposals(
-    table: RoutingTable, load: Load, limit: float, among: Container[str] = ADJUSTERS
+    table: RoutingTable,
+    load: Load,
+    limit: float,
+    among: Container[str] = ADJUSTERS,
+    transfer: float = 0.0,
 ) -> list[Proposal]:
     """Return the proposals of those given adjusters that fit a table, ordered by the query weight moved.
 
     Each aims halfway between 1 and `limit`, the allowed ratio of the largest load to the mean, so that the
-    next adjustment is not due at once. Proposals that gain less than 1 % are left out.
+    next adjustment is not due at once. Proposals that gain less than 1 % are left out. `transfer` is the
+    cost to move a query, for adjusters that weigh moves.
     """
     goal = _goal(limit)
     found = [
@@ -41,29 +46,35 @@ def proposals(
         for name, adjuster in ADJUSTERS.items()
         if name in among
         and table.strategy in adjuster.fits
-        and (proposed := adjuster.propose(table, load, goal)) is not None
+        and (proposed := adjuster.propose(table, load, goal, transfer)) is not None
         and ratio(proposed, load) <= (1 - _LEAST_GAIN) * ratio(table, load)
     ]
     return sorted(found, key=lambda proposal: moved_queries(table, proposal.table, load))
 
 
 def suggest(
-    table: RoutingTable, load: Load, limit: float, among: Container[str] = ADJUSTERS
+    table: RoutingTable,
+    load: Load,
+    limit: float,
+    among: Container[str] = ADJUSTERS,
+    transfer: float = 0.0,
 ) -> Proposal | None:
     """Return the first of `proposals` that reaches the goal, else the most even one; None without any."""
-    found = proposals(table, load, limit, among)
+    found = proposals(table, load, limit, among, transfer)
     enough = (proposal for proposal in found if ratio(proposal.table, load) <= _goal(limit))
     return next(enough, None) or min(found, key=lambda one: ratio(one.table, load), default=None)
 
 
-def even_out(table: RoutingTable, load: Load, limit: float) -> tuple[RoutingTable, list[str]]:
+def even_out(
+    table: RoutingTable, load: Load, limit: float, transfer: float = 0.0
+) -> tuple[RoutingTable, list[str]]:
     """Apply suggestions until a table is even enough: if one adjuster is stuck, another may continue.
 
     Returns:
         The table, and the adjusters that improved it, each once; none without an improvement.
     """
     used: list[str] = []
-    while len(used) < _ROUNDS and (found := suggest(table, load, limit)) is not None:
+    while len(used) < _ROUNDS and (found := suggest(table, load, limit, transfer=transfer)) is not None:
         table = found.table
         used.append(found.adjuster)
     return table, [*dict.fromkeys(used)]

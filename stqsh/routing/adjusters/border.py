@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stqsh.arrays import Floats
-from stqsh.routing.cells import z_order
+from stqsh.routing.cells import maximal_squares, z_order
 from stqsh.routing.load import Load, slot_loads
-from stqsh.routing.partitioning import maximal_squares
 from stqsh.routing.strategies import LEAVES_A_SLOT
 from stqsh.routing.table import HASHED, RoutingTable
 

@@ -1,6 +1,7 @@
 """Shift: move a strip of a rectangle of the most expensive slot to a neighbour (Tornado sections 4.2, 4.3).
 
-Tornado also weighs the gain of a shift against the time to move queries. That is left to callers.
+A change is made only if it gains more than it costs: if Cr, by how much it lowers the largest load (equation
+4), is greater than Ct, the number of queries that move times the time to move one, beta (equation 5).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from stqsh.arrays import Floats
 from stqsh.routing.adjusters.tiles import Owners, owners_of, united, with_tiles
 from stqsh.routing.load import Load, slot_loads
 from stqsh.routing.partitioning import CellBlock, PrefixSums
+from stqsh.routing.query_counts import BlockTotals
 from stqsh.routing.table import HASHED, RoutingTable
 
 _STEPS_A_SLOT = 4
@@ -45,13 +47,15 @@ class Tiling:
         owners: the tiles; changes.
         loads: float64 (slots,), the load of each slot; changes.
         cost: the cost of cells, without cells that are dealt by hash.
-        queries: how many queries touch each cell.
+        queries: how many queries touch blocks of cells.
+        transfer: the time to move a query to another slot, in the unit of costs: Tornado's beta.
     """
 
     owners: Owners
     loads: Floats
     cost: PrefixSums
-    queries: PrefixSums
+    queries: BlockTotals
+    transfer: float = 0.0
 
     def of_slot(self, slot: int) -> list[CellBlock]:
         """Return the tiles of a slot, in order."""
@@ -69,9 +73,25 @@ class Tiling:
         """Return the largest load after a change of the slots that it concerns."""
         return max(self.loads_after(change).values())
 
+    def moved_queries(self, change: Change) -> float:
+        """Return the number of queries of the cells that change their slot (Tornado equation 5)."""
+        pairs = ((gone, come, slot) for gone in change.gone for come, slot in change.come.items())
+        moved = (gone.common(come) for gone, come, slot in pairs if slot != self.owners[gone])
+        return sum(self.queries.total(block) for block in moved if block is not None)
+
+    def pays_off(self, change: Change) -> bool:
+        """Return whether a change lowers the largest load by more than moving queries costs: Cr > Ct.
+
+        A minimum gain is required without such a cost, too.
+        """
+        dearest = float(self.loads.max())
+        gain = dearest - self.dearest_after(change)
+        return gain > _LEAST_GAIN * dearest and gain > self.transfer * self.moved_queries(change)
+
     def best(self, changes: Iterable[Change]) -> Change | None:
-        """Return the change with the smallest largest load of its slots; None without any."""
-        return min(changes, key=self.dearest_after, default=None)
+        """Return the change with the smallest largest load of its slots that pays off; None without any."""
+        worthwhile = (change for change in changes if not self.transfer or self.pays_off(change))
+        return min(worthwhile, key=self.dearest_after, default=None)
 
     def apply(self, change: Change) -> None:
         """Replace the tiles."""
@@ -86,27 +106,29 @@ Step = Callable[[Tiling], Change | None]
 """Returns a change of the most expensive slot; None if there is none."""
 
 
-def adjust(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
-    """Shift borders of the most expensive slot's tiles until it is within the limit, or no shift helps."""
-    return repeated(_best_shift, table, load, limit)
+def adjust(table: RoutingTable, load: Load, limit: float, transfer: float = 0.0) -> RoutingTable:
+    """Shift borders of the most expensive slot's tiles until it is within the limit, or no shift pays off."""
+    return repeated(_best_shift, table, load, limit, transfer)
 
 
-def repeated(step: Step, table: RoutingTable, load: Load, limit: float) -> RoutingTable:
-    """Repeat a step until the most expensive slot is within the limit, or the step does not make it cheaper.
+def repeated(
+    step: Step, table: RoutingTable, load: Load, limit: float, transfer: float = 0.0
+) -> RoutingTable:
+    """Repeat a step until the most expensive slot is within the limit, or the step does not pay off.
 
     Args:
         step: the step.
         table: a table whose leaves are rectangles.
         load: the load.
         limit: the ratio of the largest load to the mean that suffices.
+        transfer: the cost to move a query.
     """
     cost = PrefixSums.of(np.where(table.owners == HASHED, 0.0, load.cost))
-    tiling = Tiling(owners_of(table), slot_loads(table, load.cost), cost, PrefixSums.of(load.queries))
+    tiling = Tiling(owners_of(table), slot_loads(table, load.cost), cost, load.query_counts, transfer)
     enough = limit * float(tiling.loads.mean())
     for _ in range(_STEPS_A_SLOT * table.slots):
-        dearest = float(tiling.loads.max())
-        change = step(tiling) if dearest > enough else None
-        if change is None or tiling.dearest_after(change) >= dearest * (1 - _LEAST_GAIN):
+        change = step(tiling) if tiling.loads.max() > enough else None
+        if change is None or not tiling.pays_off(change):
             break
         tiling.apply(change)
     return with_tiles(table, tiling.owners)

@@ -11,13 +11,13 @@ from stqsh.routing.partitioning import CellBlock
 from stqsh.routing.table import RoutingTable
 
 
-def adjust(table: RoutingTable, load: Load, limit: float) -> RoutingTable:
+def adjust(table: RoutingTable, load: Load, limit: float, transfer: float = 0.0) -> RoutingTable:
     """Split a rectangle of the most expensive slot and merge two others until it is within the limit.
 
-    It also stops when that does not help. Tornado keeps a spare slot for the part that is split off. Here
-    that part goes to the slot that a merge frees at the same time.
+    It also stops when that does not pay off, see `shift`. Tornado keeps a spare slot for the part that is
+    split off. Here that part goes to the slot that a merge frees at the same time.
     """
-    return repeated(_split_and_merge, table, load, limit)
+    return repeated(_split_and_merge, table, load, limit, transfer)
 
 
 def _split_and_merge(tiling: Tiling) -> Change | None:

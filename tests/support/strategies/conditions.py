@@ -185,12 +185,14 @@ def _time_conditions(draw: st.DrawFn, column: Any, clock: Clock) -> Any:
     instants = _literals([clock.at(1), clock.at(3), clock.at(6) - 1], "TIMESTAMP")
     spans = st.sampled_from([0, 1, 2 * clock.tick_us, 5 * clock.tick_us + 1]).map(lambda d: ["dur", d])
     shifted = st.builds(lambda op, d: ["arith", op, ["now"], d], st.sampled_from(["+", "-"]), spans)
+    reported = spans.map(lambda d: ["arith", "+", ["col", "ts"], d])
     return draw(
         st.one_of(
             st.builds(
                 lambda op, n: ["cmp", op, column, n], _COMPARISONS, st.one_of(st.just(["now"]), shifted)
             ),
             st.builds(lambda op, n: ["cmp", op, column, n], _COMPARISONS, shifted),
+            st.builds(lambda op, t: ["cmp", op, column, t], _COMPARISONS, reported),
             st.builds(lambda op, t: ["cmp", op, column, t], _COMPARISONS, instants),
             st.builds(lambda a, b: ["between", column, a, b], instants, instants),
         )
@@ -241,7 +243,10 @@ def select_lists(draw: st.DrawFn, scope: Scope, region: Spec, join: Join | None)
 def _values(column: Any, kind: str) -> st.SearchStrategy[Any]:
     """A value made of a column."""
     if kind == "TIMESTAMP":
-        return st.sampled_from(["DATE", "HOUR", "MINUTE"]).map(lambda name: ["fn", name, column])
+        apart = ["arith", "/", ["arith", "-", column, ["col", "ts"]], ["dur", 1_000_000]]
+        later = ["arith", "+", column, ["dur", 90_000_000]]
+        of_part = st.sampled_from(["DATE", "HOUR", "MINUTE"]).map(lambda name: ["fn", name, column])
+        return st.one_of(of_part, st.sampled_from([apart, later]))
     if kind == "STRING":
         return st.sampled_from([column, ["concat", column, ["lit", "ü ", "STRING"]]])
     return st.just(column) if kind == "BOOLEAN" else terms(column, kind)

@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.texts.tokenizer import tokens
 from stqsh.engine.config import TUNING, EngineTuning
+from stqsh.routing.adjusters import ADJUSTERS
 from stqsh.routing.cells import Cells
+from stqsh.routing.load import METRICS, Load
+from stqsh.routing.strategies import STRATEGIES, lay
 from stqsh.routing.table import HASHED, TEXT, RoutingTable
 from stqsh.routing.text_leaves import CHILDREN, TextLeaves
 from support.cases import Case, Command, Spec
@@ -73,6 +76,25 @@ def tables(draw: st.DrawFn, sides: Sequence[int] = (1, 2, 4, 8)) -> RoutingTable
     bounds = draw(st.sampled_from(BOUNDS))
     cells = np.array(leaf, np.int32).reshape(side, side)
     return RoutingTable("grid", Cells(bounds, side), cells, np.array(slot, np.int16), count)
+
+
+@st.composite
+def laid_tables(draw: st.DrawFn) -> RoutingTable:
+    """Tables of a strategy by drawn settings, for drawn records and queries, and perhaps adjusted."""
+    cells = Cells(draw(st.sampled_from(BOUNDS)), draw(st.sampled_from([1, 2, 4, 16])))
+    chance = np.random.default_rng(draw(st.integers(0, 9)))
+    x1, y1, x2, y2 = cells.bounds
+    x, y = chance.uniform((x1, y1), (x2, y2), (draw(st.integers(0, 40)), 2)).T
+    corners = np.sort(chance.uniform((x1, y1), (x2, y2), (2, draw(st.integers(0, 9)), 2)), axis=0)
+    metric = METRICS[draw(st.sampled_from(list(METRICS)))]
+    load = replace(Load.of(cells, x, y, np.concatenate(list(corners), axis=1)), weights=metric)
+    strategy, slots = draw(st.sampled_from(list(STRATEGIES))), draw(st.integers(1, 9))
+    table = lay(strategy, load, slots, draw(st.integers(1, 64)))
+    fitting = [one for one in ADJUSTERS.values() if strategy in one.fits]
+    if not fitting:
+        return table
+    changed = replace(load, records=draw(st.permutations(list(load.records))))
+    return draw(st.sampled_from(fitting)).propose(table, changed, 1.05) or table
 
 
 WORDS = sorted(set(tokens(pa.array([*ASKED, *TEXTS]))[1].to_pylist()))
@@ -150,8 +172,9 @@ def routings(
     )
 
 
-changing = routings(st.dictionaries(st.integers(0, 8), tables(), max_size=4))
-early = routings(st.dictionaries(st.integers(0, 3), tables(), min_size=1, max_size=3))
+_any_table = st.one_of(tables(), laid_tables())
+changing = routings(st.dictionaries(st.integers(0, 8), _any_table, max_size=4))
+early = routings(st.dictionaries(st.integers(0, 3), _any_table, min_size=1, max_size=3))
 """Runs whose routing changes within the first batches, and at least once."""
 
 splitting = routings(

@@ -16,8 +16,8 @@ from stqsh.routing.cells import Cells
 from stqsh.routing.choice import QUERY_BYTES, AskedQueries, chosen, predict, predictions
 from stqsh.routing.initial_routing import SIDE, sampled_grid
 from stqsh.routing.table import RoutingTable
-from stqsh.sources.recent_input import RECENT
 from stqsh.sources.replay_store.spatial_extent import SAMPLE
+from stqsh.sources.route_settings import RECENT
 
 _QUERIES, _SIDE = 4_000, 0.005
 _SLOTS, _MEASURED_ON, _MEASURED = (2, 8, 64), 8, ("uniform", "hot spots")
