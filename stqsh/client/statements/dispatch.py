@@ -413,6 +413,7 @@ def select(context: StatementContext, statement: statements.Select) -> Iterator[
         wait_for_inserted(context.connection, stream)
     _check_readable(context, stream)
     found = context.snapshots.ask(spec, stream)
+    context.snapshots.note(spec, stream, found.step)
     if stream.is_significant:
         yield Message(
             f"{stream.name} keeps only the objects that queries need; others are missing from this answer"
