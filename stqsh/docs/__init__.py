@@ -1,4 +1,7 @@
-"""Find the documents, Markdown files that `HELP topic;` and `stqsh docs` show."""
+"""Find the documents, Markdown files that `HELP topic;` and `stqsh docs` show.
+
+`stqsh.docs.manual` reads their sections, and `stqsh.docs.drawing` draws them on a terminal.
+"""
 
 from __future__ import annotations
 

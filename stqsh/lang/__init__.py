@@ -5,7 +5,6 @@ syntax/        the grammar, splitting, parsing, what may follow a text, error di
 ast_builder/   one function for each rule of the grammar, which builds the syntax tree
 printer/       statements as text
 binder/        checks names and types against the catalogue; one function for each statement
-reference/     the texts that HELP shows for each statement
 catalogue.py   the interface by which the binder reads a catalogue
 types.py       the types of columns
 errors.py      errors with a position in the source, a caret, and what was expected

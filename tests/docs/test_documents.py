@@ -6,9 +6,11 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 from support.local import local_session
 from support.running import run_script
 
@@ -16,10 +18,12 @@ from stqsh.client.api import Session
 from stqsh.client.read.subscription import Subscription
 from stqsh.client.run import RunHandle
 from stqsh.docs import TOPICS, document, document_path
+from stqsh.docs.manual import options, sections
+from stqsh.lang.binder import query_options
 from stqsh.lang.errors import NotSupportedError
-from stqsh.lang.reference import OPTIONS, STATEMENTS
 from stqsh.lang.syntax import KEYWORDS
 from stqsh.lang.syntax.split import split
+from stqsh.profile import load_profile
 from stqsh.settings import KEYS
 from stqsh.shell.scripting.backslash_commands import COMMANDS
 
@@ -60,15 +64,27 @@ def perform(session: Session, text: str) -> None:
 def test_the_statements_of_a_document_run_in_their_order(
     topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(ROOT)
-    with local_session(tmp_path, published=True) as session:
+    (tmp_path / "sample_data").symlink_to(ROOT / "sample_data")
+    (tmp_path / "stqsh").symlink_to(ROOT / "stqsh")
+    monkeypatch.chdir(tmp_path)  # some statements write files
+    with local_session(tmp_path / "home", published=True) as opened:
+        connection = opened.connection
+        session = Session(
+            opened.home, load_profile(None, {}), autoplay=False, allow_run=True, connection=connection
+        )
         for one in fences(topic):
-            for piece in split(one.text) if one.claim.startswith("sql") else ():
+            for piece in split(one.text) if one.claim in ("sql", "sql not-supported") else ():
                 if one.claim == "sql not-supported":
                     with pytest.raises(NotSupportedError):
                         perform(session, f"{piece.text};")
                 else:
                     perform(session, f"{piece.text};")
+
+
+@pytest.mark.parametrize("one", fences_of("sql live"), ids=lambda one: f"{one.document}:{one.line}")
+def test_the_statements_of_a_live_session_run(one: Fence, tmp_path: Path) -> None:
+    with local_session(tmp_path) as session:
+        perform(session, one.text)
 
 
 @pytest.mark.parametrize("one", fences_of("console"), ids=lambda one: f"{one.document}:{one.line}")
@@ -95,7 +111,18 @@ def test_an_example_in_python_is_python(one: Fence) -> None:
 
 
 def test_a_fence_says_what_it_is() -> None:
-    claims = {"sql", "sql not-supported", "console", "python", "text", "shell", "toml", "yaml", "dockerfile"}
+    claims = {
+        "sql",
+        "sql live",
+        "sql not-supported",
+        "console",
+        "python",
+        "text",
+        "shell",
+        "toml",
+        "yaml",
+        "dockerfile",
+    }
     assert {one.claim for document in FILES for one in fences(document)} <= claims
 
 
@@ -123,8 +150,20 @@ def test_every_link_leads_somewhere(name: str) -> None:
         assert not anchor or anchor in anchors(target.read_text(encoding="utf-8")), connection
 
 
-def test_every_statement_has_a_section() -> None:
-    assert {entry.name for entry in STATEMENTS} <= set(headings(document("language")))
+@pytest.mark.parametrize("topic", TOPICS)
+def test_the_sections_are_those_that_markdown_has(topic: str) -> None:
+    """The headings, and the first examples, by the parser of CommonMark that rich uses."""
+    tokens = MarkdownIt("commonmark").enable("table").parse(document(topic))
+    found: dict[str, str] = {}
+    name, is_filled = "", False
+    for token, text in pairwise(tokens):
+        if token.type == "heading_open":
+            name, is_filled = (text.content if token.tag != "h1" else ""), False
+        elif token.level == 0 and not token.type.endswith("_close") and name and token.type != "inline":
+            found.setdefault(name, "")
+            if token.type == "fence" and token.info.split()[0] == "sql" and not is_filled:
+                is_filled, found[name] = True, token.content.rstrip("\n")
+    assert {one.name: one.example for one in sections(topic)} == found
 
 
 def test_every_keyword_is_explained() -> None:
@@ -143,10 +182,8 @@ def test_every_setting_is_explained() -> None:
     assert {key.name for key in KEYS} - set(re.findall(r"`([a-z_.]+)", rows)) == set()
 
 
-def test_every_option_is_explained() -> None:
-    text = document("language")
-    missing = [name for names in OPTIONS.values() for name in names if f"`{name}`" not in text]
-    assert not missing
+def test_every_option_of_a_query_is_explained() -> None:
+    assert set(options()["WITH"]) == set(query_options.OPTIONS)
 
 
 def test_every_mention_of_a_document_in_the_code_is_of_one_that_exists() -> None:

@@ -18,8 +18,11 @@ FED += " LOCATION (lon, lat) TIME ts FROM INSERTS;"
 STREAM = "CREATE MOVING STREAM taxis FROM FILE 'sample_data/taxis/*.csv' TICK 1 s REPORT EVERY 30 s;"
 PLAIN = (
     "stqsh.docs",
+    "stqsh.docs.drawing",
+    "stqsh.docs.manual",
     "stqsh.client.python.tables",
     "stqsh.client.statements.help",
+    "stqsh.client.statements.questions",
     "stqsh.lang",
     "stqsh.lang.printer.printer",
     "stqsh.lang.syntax.parse",

@@ -60,8 +60,6 @@ from .binding import bound
         ("SET shedding.budget = '64 MB'", "set", {"key": "shedding.budget", "value": "64 MB"}),
         ("SET shedding.keep = 0.9", "set", {"key": "shedding.keep", "value": 0.9}),
         ("SET cache.factor = 0", "set", {"key": "cache.factor", "value": 0}),
-        ("HELP create stream", "help", "CREATE STREAM"),
-        ("DUMP", "dump", []),
         ("SAVE TO '/backup/monday'", "save", "/backup/monday"),
         ("EXPORT DEAD LETTERS OF taxis TO 'bad.jsonl'", "export", {"name": "taxis", "file": "bad.jsonl"}),
     ],

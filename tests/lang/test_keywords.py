@@ -1,40 +1,50 @@
-"""The registry of statements against the living grammar."""
+"""The manual's sections of statements, and the registries, against the living grammar."""
 
 from __future__ import annotations
 
 import pytest
 
+from stqsh.docs.manual import Section, parts
+from stqsh.docs.manual import statements as described
 from stqsh.lang.ast import statements
 from stqsh.lang.ast_builder import RULES
-from stqsh.lang.reference import ALL, IN_ORDER, PARTS, STATEMENTS, ReferenceEntry
 from stqsh.lang.syntax import KEYWORDS
 from stqsh.lang.syntax.expected import expected
 from stqsh.lang.syntax.grammar import grammar
 from stqsh.lang.syntax.parse import parse
 
-
-@pytest.mark.parametrize("entry", ALL, ids=[one.name for one in ALL])
-def test_each_has_a_sentence_a_cost_and_an_example_that_parses(entry: ReferenceEntry) -> None:
-    assert entry.help.endswith(".")
-    assert entry.cost.endswith(".")
-    assert len(parse(entry.example)) == 1
+STATEMENTS, PARTS = described(), parts()
+ALL = (*STATEMENTS, *PARTS)
 
 
-@pytest.mark.parametrize("entry", STATEMENTS, ids=[one.name for one in STATEMENTS])
-def test_syntax_and_example_begin_with_the_statements_words(entry: ReferenceEntry) -> None:
-    assert entry.syntax.startswith(entry.name)
-    assert " ".join(entry.example.upper().split()).startswith(entry.name)
+def example_of(section: Section) -> statements.Statement:
+    """The first statement of the example that is the section's own."""
+    words = tuple(section.name.split())
+    return next(
+        one for one in parse(section.example) if tuple(one.text.upper().split())[: len(words)] == words
+    )
 
 
-@pytest.mark.parametrize("entry", PARTS, ids=[one.name for one in PARTS])
-def test_the_example_of_a_part_has_that_part(entry: ReferenceEntry) -> None:
-    assert entry.name in entry.syntax or entry.name in ("JOIN", "FUNCTIONS")
-    assert entry.name in entry.example or entry.name in ("JOIN", "FUNCTIONS")
+@pytest.mark.parametrize("section", ALL, ids=[one.name for one in ALL])
+def test_each_has_a_sentence_and_an_example_that_parses(section: Section) -> None:
+    assert section.summary.endswith((".", "…"))
+    assert section.cost.endswith(".") or not section.cost
+    parse(section.example)
 
 
-def test_names_are_told_apart_and_the_order_of_examples_has_them_all() -> None:
-    assert len({one.name for one in ALL}) == len(ALL)
-    assert sorted(IN_ORDER) == sorted(ALL)
+@pytest.mark.parametrize("section", STATEMENTS, ids=[one.name for one in STATEMENTS])
+def test_each_statement_has_an_example_of_its_own(section: Section) -> None:
+    assert " ".join(example_of(section).text.upper().split()).startswith(section.name)
+
+
+@pytest.mark.parametrize("section", [one for one in PARTS if one.syntax], ids=lambda one: one.name)
+def test_the_example_of_a_part_has_that_part(section: Section) -> None:
+    words = [word for word in section.name.split() if word.isupper() and word != "JOIN"]
+    assert all(word in section.syntax and word in f"{section.example} {section.rest}" for word in words)
+
+
+def test_names_are_told_apart() -> None:
+    assert len({one.name.upper() for one in ALL}) == len(ALL)
 
 
 def test_each_statement_of_the_language_is_there() -> None:
@@ -43,7 +53,7 @@ def test_each_statement_of_the_language_is_there() -> None:
         for cls in vars(statements).values()
         if isinstance(cls, type) and issubclass(cls, statements.Statement)
     }
-    assert {type(parse(one.example)[0]) for one in STATEMENTS} == kinds - {statements.Statement}
+    assert {type(example_of(one)) for one in STATEMENTS} == kinds - {statements.Statement}
 
 
 def test_each_first_word_of_the_grammar_is_there() -> None:

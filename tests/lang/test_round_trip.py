@@ -1,4 +1,4 @@
-"""Statements survive parse, print and parse: those of statements.stq, and names that look like keywords."""
+"""Statements survive parse, print and parse: those of statements.stq and of the manual, and unusual names."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stqsh.docs.manual import sections
 from stqsh.lang.ast import statements
 from stqsh.lang.ast.source import Piece
 from stqsh.lang.printer.printer import to_sql
@@ -15,6 +16,7 @@ from stqsh.lang.syntax import KEYWORDS
 from stqsh.lang.syntax.parse import parse, parse_piece, split
 
 PIECES = split(Path(__file__).with_name("statements.stq").read_text(encoding="utf-8"), "statements.stq")
+EXAMPLES = [piece for section in sections("language") for piece in split(section.example)]
 NAME_PLACES = [
     "SELECT {} FROM t",
     "SELECT a AS {}, t.{} FROM t WHERE {} > 5 AND x < {}",
@@ -43,7 +45,9 @@ def test_there_are_many() -> None:
     assert len(PIECES) >= 150
 
 
-@pytest.mark.parametrize("piece", PIECES, ids=[piece.text[:60] for piece in PIECES])
+@pytest.mark.parametrize(
+    "piece", [*PIECES, *EXAMPLES], ids=[piece.text[:60] for piece in (*PIECES, *EXAMPLES)]
+)
 def test_a_statement_survives(piece: Piece) -> None:
     statement = parse_piece(piece)
     printed = to_sql(statement)
@@ -57,7 +61,7 @@ def test_every_statement_of_the_tree_is_among_them() -> None:
         for cls in vars(statements).values()
         if isinstance(cls, type) and issubclass(cls, statements.Statement)
     }
-    assert {type(parse_piece(piece)) for piece in PIECES} == kinds - {statements.Statement}
+    assert {type(parse_piece(piece)) for piece in (*PIECES, *EXAMPLES)} == kinds - {statements.Statement}
 
 
 def test_keywords_are_read_in_any_case() -> None:

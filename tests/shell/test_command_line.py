@@ -234,7 +234,7 @@ def test_a_script_that_fails_leaves_no_session_that_it_only_made(tmp_path: Path)
 def test_help_is_data(tmp_path: Path) -> None:
     done = stqsh(tmp_path, "-c", "HELP PAUSE QUERY;")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("PAUSE QUERY: Stop a query's updates without dropping it.\n")
+    assert done.stdout.startswith("PAUSE QUERY: Stops the updates of a query without dropping it.\n")
 
 
 def test_help_explains_a_backslash_command_and_ends(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from stqsh.lang.reference import OPTIONS
+from stqsh.docs.manual import options
 from stqsh.shell.repl.completion.completer import StqlCompleter
 from stqsh.shell.repl.session_thread import SessionSummary
 from stqsh.sources.formats import csv_file, places, time_formats
@@ -155,10 +155,11 @@ def test_options_by_what_they_belong_to() -> None:
 
 
 def test_the_options_are_those_that_the_sources_read() -> None:
+    of = options()
     common = {*time_formats.TIME_OPTIONS, *places.PLACE_OPTIONS}
-    assert set(OPTIONS["CSV"]) == {*csv_file.OPTIONS, *common}
-    assert set(OPTIONS["JSON"]) == set(OPTIONS["GEOJSON"]) == common
-    assert set(OPTIONS["GENERATOR"]) == set(network.OPTION_NAMES)
+    assert set(of["CSV"]) == {*csv_file.OPTIONS, *common}
+    assert set(of["JSON"]) == set(of["GEOJSON"]) == common
+    assert set(of["GENERATOR"]) == set(network.OPTION_NAMES)
 
 
 def test_the_clock_where_a_run_ends() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from shell.terminal import Terminal, exit_status, kill
 from stqsh.cli.lessons import LESSONS
-from stqsh.client.statements.manual import answer_question
+from stqsh.client.statements.questions import answer_question
 from stqsh.lang.syntax.parse import parse
 from stqsh.shell.repl.guide import is_question
 
@@ -92,7 +92,7 @@ def test_the_user_goes_through_lessons_at_a_prompt_and_may_try_things(learning: 
     learning.type("SELECT oid FROM;")
     learning.wait_so_far("expected")
     learning.type("how do I delete a query?")
-    learning.wait_so_far("DROP: Remove a definition or a query")
+    learning.wait_so_far("DROP: Removes definitions and queries")
     learning.type("next")
     learning.wait_so_far(r"3 of \d+: Ask once")
     learning.type("q")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal as OneOf
 
 from stqsh.lang.ast.expressions import Expression, Literal, Node, Quantity
@@ -40,6 +40,11 @@ class Statement(Node):
         pattern = re.compile(rf"{re.escape(name)}(?=\"?\s*=>\s*$)", re.IGNORECASE)
         found = pattern.search(self.text, 0, value.start)
         return value if found is None else Span(*found.span())
+
+
+def statement_fields(kind: type[Statement]) -> tuple[str, ...]:
+    """Return the names of a statement's own fields, in their order."""
+    return tuple(one.name for one in fields(kind) if not one.kw_only)
 
 
 @dataclass(frozen=True)

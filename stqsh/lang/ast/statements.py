@@ -6,132 +6,23 @@ Every statement refers to its piece of source; comparisons ignore that and the s
 
 from __future__ import annotations
 
-from stqsh.lang.ast.definition_statements import (
-    PLURALS,
-    CreateAlert,
-    CreateFunction,
-    CreateRegion,
-    CreateRegions,
-    CreateSink,
-    CreateStream,
-    CreateTable,
-    Drop,
-    Insert,
-    ObjectKind,
-    Parameters,
-    ValueRow,
-)
-from stqsh.lang.ast.query_statements import (
-    AlterQuery,
-    CreateView,
-    Explain,
-    Follow,
-    OrderItem,
-    PauseQuery,
-    RegisterQueries,
-    RegisterQuery,
-    Relation,
-    ResumeQuery,
-    Select,
-    SelectItem,
-    ShowQuery,
-    Subscribe,
-    Tail,
-)
-from stqsh.lang.ast.session_statements import (
-    Describe,
-    Dump,
-    ExportDeadLetters,
-    Help,
-    Map,
-    Pause,
-    Play,
-    Rebalance,
-    Repartition,
-    Run,
-    Save,
-    SetSetting,
-    Show,
-    Watch,
-)
-from stqsh.lang.ast.statement import (
-    AlertAction,
-    ColumnDefinition,
-    DataSource,
-    DirectorySource,
-    FileSource,
-    FileTarget,
-    GeneratorSource,
-    HttpSource,
-    HttpTarget,
-    InsertsSource,
-    KafkaSource,
-    KafkaTarget,
-    Options,
-    SinkTarget,
-    SocketSource,
-    Statement,
-    StdinSource,
-)
+import re
+from functools import cache
 
-__all__ = [
-    "PLURALS",
-    "AlertAction",
-    "AlterQuery",
-    "ColumnDefinition",
-    "CreateAlert",
-    "CreateFunction",
-    "CreateRegion",
-    "CreateRegions",
-    "CreateSink",
-    "CreateStream",
-    "CreateTable",
-    "CreateView",
-    "DataSource",
-    "Describe",
-    "DirectorySource",
-    "Drop",
-    "Dump",
-    "Explain",
-    "ExportDeadLetters",
-    "FileSource",
-    "FileTarget",
-    "Follow",
-    "GeneratorSource",
-    "Help",
-    "HttpSource",
-    "HttpTarget",
-    "Insert",
-    "InsertsSource",
-    "KafkaSource",
-    "KafkaTarget",
-    "Map",
-    "ObjectKind",
-    "Options",
-    "OrderItem",
-    "Parameters",
-    "Pause",
-    "PauseQuery",
-    "Play",
-    "Rebalance",
-    "RegisterQueries",
-    "RegisterQuery",
-    "Relation",
-    "Repartition",
-    "ResumeQuery",
-    "Run",
-    "Save",
-    "Select",
-    "SelectItem",
-    "SetSetting",
-    "Show",
-    "ShowQuery",
-    "SinkTarget",
-    "SocketSource",
-    "Statement",
-    "StdinSource",
-    "Subscribe",
-    "Tail",
-    "ValueRow",
-    "Watch",
-]  # fmt: skip
+# Everything that these modules define; a class of a statement is written once.
+from stqsh.lang.ast.definition_statements import *  # noqa: F403
+from stqsh.lang.ast.query_statements import *  # noqa: F403
+from stqsh.lang.ast.session_statements import *  # noqa: F403
+from stqsh.lang.ast.statement import *  # noqa: F403
+from stqsh.lang.ast.statement import Statement
+
+
+@cache
+def by_rule() -> dict[str, type[Statement]]:
+    """Return the classes of all statements by the names of their rules.
+
+    >>> by_rule()["pause_query"].__name__
+    'PauseQuery'
+    """
+    kinds = Statement.__subclasses__()
+    return {re.sub("(?<!^)(?=[A-Z])", "_", kind.__name__).lower(): kind for kind in kinds}

@@ -13,7 +13,6 @@ from stqsh.lang.ast_builder.rules import (
     by_field,
     clause_of,
     fill,
-    node_of,
     only_part,
     rule,
     rules,
@@ -31,25 +30,16 @@ rules(
         "run_for": lambda parts: statements.Run(duration=parts[0]),
         "run_steps": lambda parts: statements.Run(steps=parts[0]),
         "run": lambda parts: parts[0] or statements.Run(),
-        "play": node_of(statements.Play),
-        "pause": node_of(statements.Pause),
-        "pause_query": node_of(statements.PauseQuery),
-        "resume_query": node_of(statements.ResumeQuery),
         "alter_query": lambda parts: fill(statements.AlterQuery(parts[0]), by_field(parts[1:])),
         "tail_since": clause_of("begin", "SINCE"),
         "name_like": only_part,
         "tail_only": lambda parts: Clause("only", parts[0], "ONLY"),
         "show_all": lambda parts: statements.Show(parts[0], parts[1], format=_format(parts[2])),
         "show_cells": lambda parts: statements.Show("CELLS", stream=parts[0], format=_format(parts[1])),
-        "show_query": lambda parts: statements.ShowQuery(parts[0], format=_format(parts[1])),
-        "describe": lambda parts: statements.Describe(parts[0], format=_format(parts[1])),
         "watch": lambda parts: statements.Watch(tuple(parts)),
         "map_one": lambda parts: statements.Map(queries=(parts[0],)),  # a stream or a query
         "map_both": lambda parts: statements.Map(parts[0], tuple(parts[1:])),
         "map_queries": lambda parts: statements.Map(queries=tuple(parts)),
-        "dump": node_of(statements.Dump),
-        "export": node_of(statements.ExportDeadLetters),
-        "save": node_of(statements.Save),
     }
 )
 
@@ -65,13 +55,6 @@ def tail(parts: Parts) -> statements.Tail:
     """Build `TAIL name clauses`."""
     name, *clauses = parts
     return fill(statements.Tail(name), by_field(clauses))
-
-
-@rule("follow")
-def follow(parts: Parts) -> statements.Follow:
-    """Build `FOLLOW id [IN stream]`."""
-    key, stream, output = parts
-    return statements.Follow(key, stream, format=_format(output))
 
 
 @rule("repartition")

@@ -9,7 +9,7 @@ from lark import Token
 
 from stqsh.lang.ast.expressions import changed
 from stqsh.lang.ast.source import NOWHERE, Span
-from stqsh.lang.ast.statement import Statement
+from stqsh.lang.ast.statement import Statement, statement_fields
 from stqsh.lang.errors import StatementSyntaxError
 
 Parts = list[Any]
@@ -38,6 +38,17 @@ def rules(builders: Mapping[str, Builder]) -> None:
 def node_of(kind: Callable[..., Any]) -> Builder:
     """Return a builder of a node whose fields are the symbols of its rule, in order."""
     return lambda parts: kind(*parts)
+
+
+def statement_of(kind: type[Statement]) -> Builder:
+    """Return a builder of a statement: its fields are the symbols of its rule, and FORMAT may follow."""
+    count = len(statement_fields(kind))
+
+    def build(parts: Parts) -> Statement:
+        output = parts[count] if len(parts) > count else None
+        return kind(*parts[:count], format=None if output is None else output.value)
+
+    return build
 
 
 def node_of_text(kind: Callable[..., Any], *before: object) -> Builder:

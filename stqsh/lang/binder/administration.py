@@ -391,3 +391,23 @@ def _only_stream(statement: statements.Map, catalogue: CatalogueView) -> str:
     raise BindError(
         "there are several streams, but a map shows one", statement.span, hint=f"say which: {ways}"
     )
+
+
+BINDERS: dict[type[statements.Statement], tuple[str, Callable[[Any, CatalogueView], object]]] = {
+    statements.Run: ("run", lambda statement, _: run(statement)),
+    statements.Play: ("play", play),
+    statements.Pause: ("pause", pause),
+    statements.PauseQuery: ("pause_query", pause_query),
+    statements.ResumeQuery: ("resume_query", resume_query),
+    statements.Watch: ("watch", watch),
+    statements.Map: ("map", map_),
+    statements.Show: ("show", show),
+    statements.ShowQuery: ("show_query", show_query),
+    statements.Describe: ("describe", describe),
+    statements.Repartition: ("repartition", repartition),
+    statements.Rebalance: ("rebalance", rebalance),
+    statements.SetSetting: ("set", set_setting),
+    statements.ExportDeadLetters: ("export", export),
+    statements.Save: ("save", lambda statement, _: save(statement)),
+}
+"""The statements of this module that are checked: the kind of each, and the function that checks it."""

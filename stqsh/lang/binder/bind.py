@@ -75,7 +75,7 @@ def bind(
         if isinstance(statement, statements.RegisterQueries):
             columns = {column: kind for column, kind in inferred or ()}  # noqa: C416 - pairs are lists
             return Bound("register_queries", queries.register_queries(statement, catalogue, columns))
-        bound = _BINDERS[type(statement)](statement, catalogue)
+        bound = _BINDERS.get(type(statement), _unchecked)(statement, catalogue)
         return bound if bound.spec is not None else Bound("nothing", None, bound.notes)
 
 
@@ -173,6 +173,12 @@ def _select(statement: statements.Select, catalogue: CatalogueView) -> Bound:
     return Bound("select", queries.snapshot(statement, catalogue))
 
 
+def _unchecked(statement: Any, catalogue: CatalogueView) -> Bound:
+    """Return a statement that needs no catalogue as its own spec."""
+    del catalogue
+    return Bound("unchecked", statement)
+
+
 def _as(kind: str, binder: Callable[[Any, CatalogueView], object]) -> Binder:
     return lambda statement, catalogue: Bound(kind, binder(statement, catalogue))
 
@@ -185,24 +191,8 @@ _BINDERS: dict[type[statements.Statement], Binder] = {
     statements.Explain: _as("explain", queries.explained),
     statements.Drop: _drop,
     statements.Insert: _as("insert", inserts.insert),
-    statements.Run: _as("run", lambda statement, _: administration.run(statement)),
-    statements.Play: _as("play", administration.play),
-    statements.Pause: _as("pause", administration.pause),
-    statements.PauseQuery: _as("pause_query", administration.pause_query),
-    statements.ResumeQuery: _as("resume_query", administration.resume_query),
     statements.AlterQuery: _as("alter_query", altering.alter_query),
     statements.Tail: _as("tail", live.tail),
     statements.Follow: _as("follow", live.follow),
-    statements.Watch: _as("watch", administration.watch),
-    statements.Map: _as("map", administration.map_),
-    statements.Show: _as("show", administration.show),
-    statements.ShowQuery: _as("show_query", administration.show_query),
-    statements.Describe: _as("describe", administration.describe),
-    statements.Repartition: _as("repartition", administration.repartition),
-    statements.Rebalance: _as("rebalance", administration.rebalance),
-    statements.SetSetting: _as("set", administration.set_setting),
-    statements.Help: _as("help", lambda statement, _: statement.topic and statement.topic.text),
-    statements.Dump: _as("dump", lambda statement, _: ()),
-    statements.ExportDeadLetters: _as("export", administration.export),
-    statements.Save: _as("save", lambda statement, _: administration.save(statement)),
+    **{kind: _as(*how) for kind, how in administration.BINDERS.items()},
 }

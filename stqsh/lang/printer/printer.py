@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from stqsh.lang.ast import statements
-from stqsh.lang.ast.expressions import Column, Name, Parameter
+from stqsh.lang.ast.expressions import Column, Name
 from stqsh.lang.errors import locating
 from stqsh.lang.printer import definitions, queries
-from stqsh.lang.printer.values import column_name, constant, identifier, joined, pace, parameter, quoted
+from stqsh.lang.printer.by_rule import by_rule
+from stqsh.lang.printer.values import column_name, constant, identifier, joined, quoted
 
 
 def to_sql(statement: statements.Statement) -> str:
@@ -23,7 +24,7 @@ def to_sql(statement: statements.Statement) -> str:
     'RUN FOR 90 s'
     """
     with locating(statement.piece):
-        text = _PRINTERS[type(statement)](statement)
+        text = _PRINTERS.get(type(statement), by_rule)(statement)
     return text if statement.format is None else f"{text} FORMAT {identifier(statement.format)}"
 
 
@@ -48,10 +49,6 @@ def _run(node: statements.Run) -> str:
     return "RUN" if node.steps is None else f"RUN {node.steps} STEPS"
 
 
-def _play(node: statements.Play) -> str:
-    return joined((f"PLAY {_name(node.stream)}", None if node.pace is None else f"AT {pace(node.pace)}"))
-
-
 def _repartition(node: statements.Repartition) -> str:
     slots = None if node.slots is None else f"INTO {node.slots.value} SLOTS"
     return joined(("REPARTITION", _name(node.stream), f"USING {node.strategy}", slots))
@@ -68,19 +65,9 @@ def _set(node: statements.SetSetting) -> str:
     return f"SET {key} = {column_name(value.name) if isinstance(value, Column) else constant(value)}"
 
 
-def _export(node: statements.ExportDeadLetters) -> str:
-    of = None if node.name is None else f"OF {_name(node.name)}"
-    return joined(("EXPORT DEAD LETTERS", of, f"TO {constant(node.file)}"))
-
-
 def _map(node: statements.Map) -> str:
     file = None if node.file is None else f"TO {quoted(node.file)}"
     return joined(("MAP", _name(node.stream), _names(node.queries), file))
-
-
-def _follow(node: statements.Follow) -> str:
-    key = parameter(node.key) if isinstance(node.key, Parameter) else constant(node.key)
-    return joined((f"FOLLOW {key}", None if node.stream is None else f"IN {_name(node.stream)}"))
 
 
 _PRINTERS: dict[type[statements.Statement], Callable[[Any], str]] = {
@@ -100,12 +87,7 @@ _PRINTERS: dict[type[statements.Statement], Callable[[Any], str]] = {
     statements.Subscribe: queries.subscribe,
     statements.Explain: queries.explain,
     statements.Tail: queries.tail,
-    statements.Follow: _follow,
     statements.Run: _run,
-    statements.Play: _play,
-    statements.Pause: lambda node: f"PAUSE {_name(node.stream)}",
-    statements.PauseQuery: lambda node: f"PAUSE QUERY {_name(node.name)}",
-    statements.ResumeQuery: lambda node: f"RESUME QUERY {_name(node.name)}",
     statements.AlterQuery: queries.alter,
     statements.Show: lambda node: joined(
         (
@@ -114,15 +96,11 @@ _PRINTERS: dict[type[statements.Statement], Callable[[Any], str]] = {
             node.like and f"LIKE {constant(node.like)}",
         )
     ),
-    statements.ShowQuery: lambda node: f"SHOW QUERY {_name(node.name)}",
-    statements.Describe: lambda node: f"DESCRIBE {_name(node.name)}",
     statements.Repartition: _repartition,
     statements.Rebalance: _rebalance,
     statements.SetSetting: _set,
     statements.Watch: lambda node: f"WATCH {_names(node.names)}",
     statements.Map: _map,
     statements.Help: lambda node: joined(("HELP", node.topic and _topic(node.topic.text))),
-    statements.Dump: lambda node: "DUMP",
-    statements.ExportDeadLetters: _export,
-    statements.Save: lambda node: f"SAVE TO {constant(node.uri)}",
 }
+"""The statements whose fields are not just the symbols of their rule; the others are printed by it."""

@@ -9,3 +9,5 @@ _GRAMMAR = files("stqsh.lang.syntax").joinpath("grammar.lark").read_text(encodin
 
 KEYWORDS: frozenset[str] = frozenset(re.findall(r'"([A-Z]+)"i', _GRAMMAR))
 """All keywords, in capitals; a keyword is reserved only where a name is not possible."""
+RULE_NAMES: frozenset[str] = frozenset(re.findall(r"(?m)^!?([a-z_]+):", _GRAMMAR))
+"""The names of the rules that are not inlined."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import shutil
 import sys
 
 from stqsh.client.statements import help
-from stqsh.docs import TOPICS, document
+from stqsh.docs import TOPICS
 from stqsh.errors import StqshError
 from stqsh.shell.terminal.capabilities import encode_for_terminal, is_interactive
 from stqsh.shell.terminal.pager import page_output
@@ -22,32 +21,19 @@ class UnknownDocumentError(StqshError):
 
 
 def help_text(topic: str = "") -> str:
-    """Return HELP's answer, see `stqsh.client.statements.help`; on a terminal, documents are formatted."""
-    name = topic.strip().lower()
-    if name in TOPICS:
-        return drawn_document(name)
-    return help.help_text(topic, shutil.get_terminal_size().columns)
+    """Return HELP's answer, see `stqsh.client.statements.help`, in colours on a terminal."""
+    return help.help_text(topic, _columns(), coloured=is_interactive(sys.stdout))
 
 
 def answer_text(question: str) -> str:
     """Return the manual's answer to a question in plain words."""
-    from stqsh.client.statements.manual import answer_question  # reads the documents
+    from stqsh.client.statements.questions import answer_question  # reads the documents
 
-    return answer_question(question, shutil.get_terminal_size().columns)
+    return answer_question(question, _columns(), coloured=is_interactive(sys.stdout))
 
 
-def drawn_document(topic: str) -> str:
-    """Return a document, formatted if standard output is a terminal, else its Markdown text."""
-    text = document(topic)
-    if not is_interactive(sys.stdout):
-        return text
-    from rich import console, markdown  # slow, and only documents need them
-
-    drawn = io.StringIO()
-    width = min(shutil.get_terminal_size().columns, _MAX_COLUMNS)
-    terminal = console.Console(file=drawn, force_terminal=True, width=width)
-    terminal.print(markdown.Markdown(text, hyperlinks=False, code_theme="ansi_dark"))
-    return drawn.getvalue()
+def _columns() -> int:
+    return min(shutil.get_terminal_size().columns, _MAX_COLUMNS)
 
 
 def two_columns(rows: list[tuple[str, str]]) -> str:
@@ -67,6 +53,6 @@ def show_documents(topic: str | None) -> int:
     name = topic.lower().removesuffix(".md")
     if name not in TOPICS:
         raise UnknownDocumentError(f"there is no document {topic}", hint=f"documents: {', '.join(TOPICS)}")
-    text = drawn_document(name).rstrip("\n") + "\n"
+    text = help_text(name).rstrip("\n") + "\n"
     page_output(lambda width: encode_for_terminal(text), paged=sys.stdout.isatty())
     return 0

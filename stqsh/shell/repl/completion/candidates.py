@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 from stqsh import extensions
 from stqsh.client.statements.source_paths import file_columns
-from stqsh.docs import TOPICS
+from stqsh.docs import TOPICS, manual
 from stqsh.extensions import extension_names, package_of
 from stqsh.lang.ast_builder.commands import PARTITIONINGS, REBALANCINGS
 from stqsh.lang.printer.values import column_name, identifier
-from stqsh.lang.reference import ALL, OPTIONS, STATEMENTS
 from stqsh.lang.syntax.expected import expected
 from stqsh.lang.types import TYPES
 from stqsh.settings import FORMATS, KEYS
@@ -268,7 +267,10 @@ def _fixed() -> dict[str, tuple[Word, ...]]:
         "adjuster": tuple((name, "adjuster") for name in REBALANCINGS),
         "type": tuple((name, "type") for name in TYPES),
         "function": tuple((f"{name}(", meaning) for name, meaning in sorted(functions.items())),
-        "topic": (*((statement.name, statement.help) for statement in ALL), *TOPICS.items()),
+        "topic": (
+            *((one.name, one.summary) for one in (*manual.statements(), *manual.parts())),
+            *TOPICS.items(),
+        ),
     }
 
 
@@ -276,7 +278,7 @@ _SOURCE_FORMATS = ("json", "parquet")
 
 
 def _options(owner: str) -> list[Word]:
-    return [(f"{name} => ", meaning) for name, meaning in OPTIONS.get(owner, {}).items()]
+    return [(f"{name} => ", meaning) for name, meaning in manual.options().get(owner, {}).items()]
 
 
 def _option_values(option: str) -> list[Word]:
@@ -297,7 +299,7 @@ def _statement_help(keyword: str, cursor: CursorContext) -> str:
     """Return the description of the statement that begins with a keyword."""
     if cursor.words:
         return ""
-    return next((one.help for one in STATEMENTS if one.name == keyword), "")
+    return next((one.summary for one in manual.statements() if one.name == keyword), "")
 
 
 def setting_values(cursor: CursorContext) -> list[Word]:
@@ -336,5 +338,5 @@ def topics_at(cursor: CursorContext, words: Candidates) -> Iterator[tuple[str, s
     typed = " ".join((*cursor.words[1:], cursor.typed)).upper().strip()
     shown = len(cursor.before.partition(cursor.words[0])[2].lstrip()) + len(cursor.typed)
     for name, meaning in words.named("topic", cursor):
-        if name.startswith(typed) and name != typed:
+        if name.upper().startswith(typed) and name.upper() != typed:
             yield name, meaning, shown
