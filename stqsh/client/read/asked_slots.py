@@ -2,8 +2,7 @@
 
 A slot is skipped if none of its cells touches the region under any routing by which kept records were dealt
 (SSTD section 5.2). For nearest neighbours, the slots whose cells hold the centre are queried first: their
-results bound the circle in which other slots may contribute (SSTD section 6.2). If these results
-are far away, the counts of cells show a smaller circle that is queried before (CheetahGIS section VI).
+results bound the circle in which other slots may contribute (SSTD section 6.2, CheetahGIS section VI).
 Slots also count their objects by cell; slots without objects in the cells of the region are skipped too
 (CheetahGIS section V-C), however the stream is routed.
 If leaves are split by texts, slots whose lists lack the words of `CONTAINS` are skipped too.
@@ -21,9 +20,8 @@ from numpy.typing import NDArray
 
 from stqsh.client.connection import Connection
 from stqsh.core.kernels.geometry.circles import circle_box
-from stqsh.core.kernels.geometry.distance import EARTH_M
 from stqsh.core.matching.keyword_queries import words_needed
-from stqsh.core.objects.presence import counted_boxes, may_hold
+from stqsh.core.objects.presence import may_hold
 from stqsh.core.snapshots.select import RANK, KeptShares, empty_share, part
 from stqsh.core.state.slot_state import SlotState
 from stqsh.routing.query_routing import EVERYWHERE, MemberBoxes, QueryRouting
@@ -100,11 +98,8 @@ class AskedCount(NamedTuple):
     slots: int
 
 
-Others = Callable[[list[pa.RecordBatch], Slots], Slots]
-"""Maps the shares of the slots queried so far, and these slots, to those to query next; none at the end."""
-
-_MANY = 2
-"""Counts are looked at if more slots than this are left to query."""
+Others = Callable[[list[pa.RecordBatch]], Slots]
+"""Maps the shares of the first slots to the slots to query next."""
 
 
 class Tables(Protocol):
@@ -165,27 +160,14 @@ class SlotChoice:
         k, (x, y) = region.k, centre
         first = touched((x, y, x, y))
 
-        def others(shares: list[pa.RecordBatch], asked: Slots) -> Slots:
-            # If the slots found k objects, the k nearest are no farther than the k-th of these. Then only
-            # slots that touch that circle can contribute. With fewer than k objects, all slots can.
+        def others(shares: list[pa.RecordBatch]) -> Slots:
+            # If the first slots found k objects, the k nearest are no farther than the k-th of these.
+            # Then only slots that touch that circle can contribute. With fewer than k objects, all slots can.
             far = np.sort(np.concatenate([np.empty(0), *(share.column(RANK).to_numpy() for share in shares)]))
-            radius = float(far[k - 1]) if len(far) >= k else np.inf
-            box = circle_box(x, y, radius, stream.planar) if len(far) >= k else EVERYWHERE
-            left = slots_holding(states, stream.id, box, touched(box) & ~asked)
-            if left.sum() <= _MANY or not (asked == first).all():
-                return left
-            # Far from the centre's own slot, counts find a smaller circle, which need not have k objects.
-            counted = counted_radius(states, stream, (x, y), k)
-            if counted >= radius:
-                return left
-            near = slots_holding(states, stream.id, circle_box(x, y, counted, stream.planar), left)
-            return near if near.any() else left
+            box = circle_box(x, y, far[k - 1], stream.planar) if len(far) >= k else EVERYWHERE
+            return slots_holding(states, stream.id, box, touched(box) & ~first)
 
         return ChosenSlots(first, count, others)
-
-    def box(self, spec: SnapshotSpec, stream: StreamSpec) -> Box:
-        """Return a box around the region of a snapshot; infinite if it may be anywhere."""
-        return self._routing(1, []).box(spec.region, stream.planar)
 
     def _routing(self, slots: int, tables: list[RoutingTable]) -> QueryRouting:
         return QueryRouting(slots, lambda _: tables, self._areas)
@@ -224,9 +206,9 @@ class AskedSlots(SlotChoice):
             return [share for share in shares if share is not None]
 
         chosen = self.chosen(states, spec, stream, place)
-        shares, done = ask(chosen.first), chosen.first
-        while chosen.others is not None and (following := chosen.others(shares, done)).any():
-            shares, done = shares + ask(following), done | following
+        shares = ask(chosen.first)
+        if chosen.others is not None:
+            shares += ask(chosen.others(shares))
         if shares:
             return shares
         empty = empty_share(states[0], spec)
@@ -237,13 +219,11 @@ class AskedSlots(SlotChoice):
     ) -> AskedCount:
         """Return how many slots `shares` queries; for nearest neighbours, query the first ones."""
         first, touched, others = self.chosen(states, spec, stream, place)
-        done, following, shares = np.zeros(len(states), np.bool_), first, list[pa.RecordBatch]()
-        while others is not None and following.any():
-            found = (part(states[slot], spec, place) for slot in np.flatnonzero(following).tolist())
-            shares += [share for share in found if share is not None]
-            done = done | following
-            following = others(shares, done)
-        return AskedCount(int((done | first).sum()), touched, len(states))
+        asked = int(first.sum())
+        if others is not None:
+            shares = (part(states[slot], spec, place) for slot in np.flatnonzero(first).tolist())
+            asked += int(others([share for share in shares if share is not None]).sum())
+        return AskedCount(asked, touched, len(states))
 
     def text(self, stream: StreamSpec, spec: BoundQuery, otherwise: str) -> str:
         """Return on how many of a stream's slots a query runs, and why, for EXPLAIN.
@@ -264,24 +244,6 @@ class AskedSlots(SlotChoice):
         words = " and whose lists have its words" if sought is not None and len(sought.term) else ""
         older = f", under {len(tables)} routings whose records are kept" if len(tables) > 1 else ""
         return f"{touched} of {count}: those whose cells the region touches{words}{older}"
-
-
-def counted_radius(states: list[SlotState], stream: StreamSpec, centre: Place, k: int) -> float:
-    """Return the radius of the smallest circle of cells that have k objects (CheetahGIS section VI).
-
-    It is infinite if they have fewer, and in metres unless the stream is planar. A count may be too high, and
-    distances are those of a plane, so the circle may have fewer objects.
-    """
-    x, y = centre
-    every = [counted_boxes(state, stream.id)[1:] for state in states]
-    (x1, y1, x2, y2), counts = np.concatenate([boxes for boxes, _ in every]).T, [some for _, some in every]
-    wide, high = np.maximum(abs(x1 - x), abs(x2 - x)), np.maximum(abs(y1 - y), abs(y2 - y))
-    if not stream.planar:
-        wide, high = np.radians(wide) * np.cos(np.radians(y)) * EARTH_M, np.radians(high) * EARTH_M
-    far = np.hypot(wide, high)
-    order = np.argsort(far, kind="stable")
-    enough = np.searchsorted(np.concatenate(counts)[order].cumsum(), k)
-    return float(far[order[enough]]) if enough < len(order) else np.inf
 
 
 def slots_holding(states: list[SlotState], stream: int, box: Box, among: Slots) -> Slots:

@@ -10,7 +10,7 @@ record is counted about twice.
 
 from __future__ import annotations
 
-from math import isinf, isqrt
+from math import isqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -86,36 +86,22 @@ class CountedCell(NamedTuple):
 
 def counted_cells(state: SlotState, stream: int) -> list[CountedCell]:
     """Return the cells of a slot that have objects of a stream; none before its first records."""
-    places, boxes, counts = counted_boxes(state, stream)
-    noted = int(state.array(f"s{stream}/presence/noted")[0]) if len(places) else 0
-    found = []
-    for place, box, count in zip(places.tolist(), boxes.tolist(), counts.tolist(), strict=True):
-        x1, y1, x2, y2 = (None if isinf(side) else side for side in box)
-        found.append(CountedCell(place, (x1, y1, x2, y2), count, noted))
-    return found
-
-
-def counted_boxes(state: SlotState, stream: int) -> tuple[Array, Array, Array]:
-    """Return the cells of a slot that have objects of a stream.
-
-    Returns:
-        The number of each cell in the grid, int64 (n,); its box, x1, y1, x2, y2, infinite on an open side,
-        float64 (n, 4); and the most objects that it may have, int32 (n,).
-    """
     if f"s{stream}/presence/counts" not in state:
-        return np.empty(0, np.int64), np.empty((0, 4)), np.empty(0, np.int32)
-    counts, laid = (state.array(f"s{stream}/presence/{name}") for name in ("counts", "frame"))
+        return []
+    counts, laid, noted = (state.array(f"s{stream}/presence/{name}") for name in ("counts", "frame", "noted"))
     x0, y0, per_x, per_y = laid.tolist()
     side = isqrt(len(counts))
-    places = np.flatnonzero(counts)
-    row, column = np.divmod(places, side)
 
-    def sides(cell: Array, origin: float, per_unit: float) -> tuple[Array, Array]:
-        low, high = origin + cell / per_unit, origin + (cell + 1) / per_unit
-        return np.where(cell == 0, -np.inf, low), np.where(cell == side - 1, np.inf, high)
+    def sides(cell: int, origin: float, per_unit: float) -> tuple[float | None, float | None]:
+        low = None if cell == 0 else origin + cell / per_unit
+        return low, None if cell == side - 1 else origin + (cell + 1) / per_unit
 
-    (x1, x2), (y1, y2) = sides(column, x0, per_x), sides(row, y0, per_y)
-    return places, np.column_stack([x1, y1, x2, y2]), counts[places]
+    found = []
+    for place in np.flatnonzero(counts).tolist():
+        row, column = divmod(place, side)
+        (x1, x2), (y1, y2) = sides(column, x0, per_x), sides(row, y0, per_y)
+        found.append(CountedCell(place, (x1, y1, x2, y2), int(counts[place]), int(noted[0])))
+    return found
 
 
 def _laid(x: Array, y: Array, known: Array, side: int) -> Array:

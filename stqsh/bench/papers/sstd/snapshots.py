@@ -144,10 +144,8 @@ class RoutedPosts:
         shares: list[pa.RecordBatch] = []
         first, _, others = self._choice.chosen(self._states, spec, POSTS, None)
         phases = [self._ask(first, spec, shares)]
-        done = first
-        while others is not None and (following := others(list(shares), done)).any():
-            phases.append(self._ask(following, spec, shares))
-            done = done | following
+        if others is not None:
+            phases.append(self._ask(others(list(shares)), spec, shares))
         begun = thread_time_ns()
         answer = whole(shares or [nothing(POSTS, spec)], spec)
         return phases, thread_time_ns() - begun, answer
