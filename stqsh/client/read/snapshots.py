@@ -30,8 +30,8 @@ from stqsh.spec.measure import QueryMeasure, total
 from stqsh.spec.query import BoundQuery, SnapshotSpec
 from stqsh.spec.region import NearestSpec
 from stqsh.spec.stream import StreamSpec
-from stqsh.storage.catalogue import FUNCTION_CHANGES, VIEWS
-from stqsh.storage.control_log import append, get_meta, last_seq
+from stqsh.storage.catalogue import definitions_version
+from stqsh.storage.control_log import append
 from stqsh.storage.engine_info import has_process, is_alive, read_engine
 from stqsh.storage.rows import Progress
 from stqsh.storage.session_settings import session_settings
@@ -103,8 +103,7 @@ class SnapshotReader:
 
     def bound(self, statement: Select, view: SessionCatalogue) -> tuple[SnapshotSpec, StreamSpec]:
         """Return the specs of a SELECT and its stream; cached until log, views or functions change."""
-        db = self._connection.db
-        version = last_seq(db), get_meta(db, VIEWS), get_meta(db, FUNCTION_CHANGES)
+        version = definitions_version(self._connection.db)
         known = self._bound.get(statement.text)
         if known is None or known[0] != version:
             spec = bind(statement, view).spec

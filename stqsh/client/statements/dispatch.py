@@ -455,7 +455,7 @@ def _query_asked(context: StatementContext, statement: statements.Select) -> Que
 def _check_readable(context: StatementContext, stream: StreamSpec) -> None:
     """Raise `SourceError` for a stream without any readable record, even before the first step."""
     context.connection.check_stream(stream.id)
-    if not isinstance(stream.source, FileSourceSpec) or context.connection.progress().seq >= stream.id:
+    if not isinstance(stream.source, FileSourceSpec) or context.connection.has_applied(stream.id):
         return
     from stqsh.sources.measuring import measure_files  # pyarrow: only when needed
 
