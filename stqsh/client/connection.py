@@ -55,6 +55,7 @@ class Connection:
     facts: dict[int, SourceFacts] = field(default_factory=dict, init=False)
     _lookups: RowLookups | None = field(default=None, init=False)
     _looked: float = field(default=0.0, init=False)
+    _applied: int = field(default=0, init=False)
     _started: bool = field(default=False, init=False)
     _engine: tuple[float, EngineInfo | None] = field(default=(0.0, None), init=False)
     _had_room: float = field(default_factory=time.monotonic, init=False)
@@ -74,6 +75,12 @@ class Connection:
     def progress(self) -> Progress:
         """Return the engine's progress; cheap."""
         return read_progress(self.db)
+
+    def has_applied(self, seq: int) -> bool:
+        """Return whether the engine has applied the control log up to a row; once it has, this is known."""
+        if self._applied < seq:
+            self._applied = self.progress().seq
+        return self._applied >= seq
 
     def wake(self) -> None:
         """Start the engine if this client has not done so yet; returns at once."""

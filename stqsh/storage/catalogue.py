@@ -135,6 +135,13 @@ def find_function(db: ControlDb, name: str) -> FunctionSpec | None:
     return known_functions(db).get(name.upper())
 
 
+def definitions_version(db: ControlDb) -> tuple[int, str | None, str | None]:
+    """Return a value that changes with every definition: the last log row, the views, function changes."""
+    values = ", ".join(f"(SELECT value FROM meta WHERE key = '{key}')" for key in (VIEWS, FUNCTION_CHANGES))
+    [(seq, views, changes)] = db.query(f"SELECT (SELECT coalesce(max(seq), 0) FROM log), {values}")
+    return seq, views, changes
+
+
 def added_kinds(db: ControlDb) -> list[str]:
     """Return the query kinds added by packages that queries of the session have used."""
     return msgspec.json.decode(get_meta(db, ADDED_KINDS) or "[]", type=list[str])

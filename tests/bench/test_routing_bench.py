@@ -81,10 +81,10 @@ def test_real_places_are_one_more_map_of_cheetah7(tmp_path: Path) -> None:
 
 
 def test_unknown_figures_are_refused() -> None:
-    with pytest.raises(ValueError, match="no figure 'sstd7'; there are balance"):
-        run(ROUTING, ["sstd7"], silent, scale=TINY)
+    with pytest.raises(ValueError, match="no figure 'sstd6'; there are balance"):
+        run(ROUTING, ["sstd6"], silent, scale=TINY)
     with pytest.raises(SystemExit) as left:
-        cli.app(["routing", "--figure", "sstd7"])
+        cli.app(["routing", "--figure", "sstd6"])
     assert left.value.code == 2
 
 

@@ -64,10 +64,11 @@ class PostSample:
         """
         draw = np.random.default_rng(seed)
         _, words = tokens(self.texts)
-        some: Any = draw.integers(0, len(words), 3 * count)
+        most = max(3, terms)
+        some: Any = draw.integers(0, len(words), most * count)
         drawn: list[Any] = words.take(some).to_pylist()
         lengths = np.full(count, terms) if terms else draw.integers(1, 4, count)
-        phrases = [" ".join(drawn[3 * i : 3 * i + length]) for i, length in enumerate(lengths.tolist())]
+        phrases = [" ".join(drawn[most * i : most * i + length]) for i, length in enumerate(lengths.tolist())]
         x1, y1, x2, y2 = self.bounds
         size = np.array([x2 - x1, y2 - y1])
         low = np.array([x1, y1]) + draw.random((count, 2)) * (1 - side) * size

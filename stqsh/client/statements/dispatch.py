@@ -418,6 +418,7 @@ def select(context: StatementContext, statement: statements.Select) -> Iterator[
         wait_for_inserted(context.connection, stream)
     _check_readable(context, stream)
     found = context.snapshots.ask(spec, stream)
+    context.snapshots.note(spec, stream, found.step)
     if stream.is_significant:
         yield Message(
             f"{stream.name} keeps only the objects that queries need; others are missing from this answer"
@@ -459,7 +460,7 @@ def _query_asked(context: StatementContext, statement: statements.Select) -> Que
 def _check_readable(context: StatementContext, stream: StreamSpec) -> None:
     """Raise `SourceError` for a stream without any readable record, even before the first step."""
     context.connection.check_stream(stream.id)
-    if not isinstance(stream.source, FileSourceSpec) or context.connection.progress().seq >= stream.id:
+    if not isinstance(stream.source, FileSourceSpec) or context.connection.has_applied(stream.id):
         return
     from stqsh.sources.measuring import measure_files  # pyarrow: only when needed
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stqsh.arrays import Floats
+from stqsh.routing.cells import z_order
 from stqsh.routing.load import Load, leaf_costs, slot_loads
 from stqsh.routing.partitioning import Integers
 from stqsh.routing.strategies import STRATEGIES
@@ -47,9 +48,10 @@ class Remedy(NamedTuple):
 def adjust(table: RoutingTable, load: Load, limit: float, growth: float = GROWTH) -> RoutingTable:
     """Apply CheetahGIS's remedy until the largest load is within the limit or nothing helps.
 
-    If a remedy would scatter leaves too much, only its first moves, of the most expensive leaves, are made.
-    If even the first is too much, the most expensive slot gives leaves only to slots that own other cells in
-    their blocks.
+    If a remedy would scatter leaves too much, the most expensive slot gives runs of neighbouring leaves
+    instead. If that does not help either, only the first moves of the remedy are made, of the most expensive
+    leaves. If even the first is too much, the slot gives leaves only to slots that own other cells in their
+    blocks.
 
     Args:
         table: a table with leaves of any shape.
@@ -63,12 +65,25 @@ def adjust(table: RoutingTable, load: Load, limit: float, growth: float = GROWTH
     for _ in range(_REMEDIES_A_SLOT * table.slots):
         if loads.max() <= enough:
             break
-        moved = _carried_out(table, best_remedy(table.slot, costs, loads), load, most)
-        moved = moved or _carried_out(table, _remedy_in_blocks(table, costs, loads), load, most)
+        moved = _next_table(table, costs, loads, load, most)
         if moved is None:
             break
         table, loads = moved, slot_loads(moved, load.cost)
     return table
+
+
+def _next_table(
+    table: RoutingTable, costs: Floats, loads: Floats, load: Load, most: float
+) -> RoutingTable | None:
+    """Return the table after one remedy with at most so many copies of queries; None if there is none."""
+    best = best_remedy(table.slot, costs, loads)
+    if best.leaves and query_copies(moved := _moved(table, best, len(best.leaves)), load) <= most:
+        return moved
+    for remedy in (_remedy_in_runs(table, costs, loads), best, _remedy_in_blocks(table, costs, loads)):
+        carried_out = _carried_out(table, remedy, load, most)
+        if carried_out is not None:
+            return carried_out
+    return None
 
 
 def best_remedy(slot: NDArray[np.int16], costs: Floats, loads: Floats) -> Remedy:
@@ -113,6 +128,41 @@ def _remedy_from(giver: int, leaves: Integers, costs: Floats, loads: Floats) -> 
     for load, slot in takers:
         remedy.loads[slot] = load
     return remedy
+
+
+def _remedy_in_runs(table: RoutingTable, costs: Floats, loads: Floats) -> Remedy:
+    """Give runs of neighbouring leaves of the most expensive slot to the slots with the least load.
+
+    Along the Z curve, the slot keeps leaves until it has the mean load. Each taker in turn gets the next ones
+    until it has the mean load, too, so a query touches few of them.
+    """
+    giver, mean = int(loads.argmax()), float(loads.mean())
+    remedy, left = Remedy([], [], loads.copy()), loads.tolist()
+    takers = iter(np.argsort(loads, kind="stable").tolist())
+    keeper, had = giver, 0.0
+    for leaf in _along_curve(table, np.flatnonzero((table.slot == giver) & (costs > 0))).tolist():
+        cost = float(costs[leaf])
+        if had + cost / 2 > mean:
+            keeper = next(takers, giver)
+            had = left[keeper] if keeper != giver else mean
+            if had + cost / 2 > mean:
+                break
+        had += cost
+        if keeper != giver:
+            left[giver] -= cost
+            left[keeper] += cost
+            remedy.leaves.append(leaf)
+            remedy.slot.append(keeper)
+    remedy.loads[:] = left
+    return remedy
+
+
+def _along_curve(table: RoutingTable, leaves: Integers) -> Integers:
+    """Return leaves in the order of their first cells along the Z curve."""
+    on_curve, first = np.unique(table.leaf.ravel()[z_order(table.cells.side)], return_index=True)
+    place = np.full(len(table.slot), len(table.leaf.ravel()))
+    place[on_curve] = first
+    return leaves[np.argsort(place[leaves], kind="stable")]
 
 
 def _remedy_in_blocks(table: RoutingTable, costs: Floats, loads: Floats) -> Remedy:

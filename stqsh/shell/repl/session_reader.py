@@ -14,8 +14,7 @@ from stqsh.lang.syntax import highlight
 from stqsh.lang.syntax.expected import expected
 from stqsh.shell.repl.session_thread import SessionSummary
 from stqsh.shell.status import engine_text, explain_engine_death, restart_text, takes_steps
-from stqsh.storage.catalogue import FUNCTION_CHANGES, VIEWS, known_functions, known_views
-from stqsh.storage.control_log import get_meta
+from stqsh.storage.catalogue import definitions_version, known_functions, known_views
 from stqsh.storage.engine_info import is_alive, read_engine
 from stqsh.storage.queries.query_streams import live_query_streams
 from stqsh.storage.sinks.notices import NoticeReader
@@ -44,7 +43,7 @@ class SummaryReader:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._catalogue: tuple[tuple[int, int, str | None, str | None], SessionSummary] | None = None
+        self._catalogue: tuple[tuple[object, ...], SessionSummary] | None = None
 
     def read(self, known_death: str) -> SessionSummary:
         """Return the session's summary; `known_death` is the reason for an engine's death, if known."""
@@ -72,14 +71,11 @@ class SummaryReader:
         return self._catalogue[1]
 
 
-def _mark(session: Session) -> tuple[int, int, str | None, str | None]:
-    """Return a mark that changes with the catalogue: last log row, live queries, views and functions."""
-    rows = session.connection.db.query(
-        "SELECT (SELECT coalesce(max(seq), 0) FROM log),"
-        " (SELECT count(*) FROM queries WHERE state IN ('active', 'paused'))"
-    )
+def _mark(session: Session) -> tuple[object, ...]:
+    """Return a mark that changes with the catalogue: of definitions, and the number of live queries."""
     db = session.connection.db
-    return rows[0][0], rows[0][1], get_meta(db, VIEWS), get_meta(db, FUNCTION_CHANGES)
+    [(live,)] = db.query("SELECT count(*) FROM queries WHERE state IN ('active', 'paused')")
+    return *definitions_version(db), live
 
 
 def _catalogue(session: Session) -> SessionSummary:
