@@ -23,7 +23,7 @@ USUAL_TOLERANCE = {"mean": 1.3, "spread": 6.0, "variance": 0.1}
 """The measures of how uneven loads are, with the values above which they are uneven by default."""
 MOST_LEAVES = 64
 """The most leaves of a new qttree, per slot."""
-LOADS = ("cost", "records", "pairs")
+LOADS = ("cost", "records", "pairs", "star", "sstd")
 """The names of workload metrics."""
 BALANCE = ("off", "auto", "shift", "splitmerge", "pm", "fm", "fg", "greedy", "border")
 
@@ -342,7 +342,7 @@ KEYS: tuple[Setting, ...] = (
     ),
     Setting(
         "routing.load",
-        "what the load of a cell is: cost, the estimated time; records; or pairs of records and queries",
+        "what the load of a cell is: cost, the time of slots; records; pairs with queries; star; or sstd",
         _one_of(LOADS),
         lambda: "cost",
         LOADS,

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal as OneOf
 from typing import NamedTuple
 
-Dimension = OneOf["duration", "length", "speed"]
+Dimension = OneOf["duration", "length", "speed", "size"]
 
 
 class Unit(NamedTuple):
@@ -34,17 +34,26 @@ UNITS: dict[str, Unit] = {
     "m/s": Unit("speed", 1.0),
     "km/h": Unit("speed", 1 / 3.6, ("kmh", "kph")),
     "mph": Unit("speed", 0.44704),
+    "kB": Unit("size", 1 << 10, ("kib",)),
+    "MB": Unit("size", 1 << 20, ("mib",)),
+    "GB": Unit("size", 1 << 30, ("gib",)),
+    "TB": Unit("size", 1 << 40, ("tib",)),
 }
 """The units by their printed names."""
 
 CANONICAL: dict[str, str] = {
-    name: canonical for canonical, unit in UNITS.items() for name in (canonical, *unit.aliases)
+    name: canonical for canonical, unit in UNITS.items() for name in (canonical.lower(), *unit.aliases)
 }
 """Maps every name of a unit, in lower case, to its printed name."""
 
-EXAMPLES: dict[Dimension, str] = {"duration": "30 s", "length": "500 m", "speed": "60 km/h"}
+EXAMPLES: dict[Dimension, str] = {
+    "duration": "30 s",
+    "length": "500 m",
+    "speed": "60 km/h",
+    "size": "2 GB",
+}
 KMH_PER_MS = 3.6
-_MAX_US = 2.0**62
+_MOST = 2.0**62
 _AGO = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s+ago\s*", re.IGNORECASE)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DURATIONS = [(round(UNITS[name].size), name) for name in ("days", "hours", "min", "s", "ms")]
@@ -64,6 +73,15 @@ def microseconds(number: float, unit: str) -> int:
 
     >>> microseconds(1.5, "min")
     90000000
+    """
+    return round(number * UNITS[unit].size)
+
+
+def size_in_bytes(number: float, unit: str) -> int:
+    """Return a size in whole bytes; `unit` is a key of UNITS.
+
+    >>> size_in_bytes(1.5, "kB")
+    1536
     """
     return round(number * UNITS[unit].size)
 
@@ -101,13 +119,13 @@ def parse_ago(text: str) -> int | None:
 
 
 def is_representable(number: float, unit: str) -> bool:
-    """Return whether a quantity is a finite number of metres, or of microseconds that fit 64 bits.
+    """Return whether a quantity is a finite number of metres, or of microseconds or bytes that fit 64 bits.
 
     >>> is_representable(1e300, "km"), is_representable(1e300, "days")
     (True, False)
     """
     in_base = number * UNITS[unit].size
-    return in_base < (_MAX_US if UNITS[unit].dimension == "duration" else math.inf)
+    return in_base < (_MOST if UNITS[unit].dimension in ("duration", "size") else math.inf)
 
 
 def parse_duration(text: str) -> int:

@@ -75,6 +75,7 @@ def _stats(batch: SlotBatch, took_ns: int) -> SlotStats:
         bytes=state.nbytes,
         total_us=took_ns // 1000,
         memory=batch.memory,
+        kept=batch.kept,
         failed_calls=failed.times,
         failure=failed.reason,
         **batch.totals,

@@ -15,10 +15,12 @@ from msgspec.structs import replace
 
 from stqsh.core.aggregate import aggregate
 from stqsh.core.aggregates.keys import canonical
+from stqsh.core.base.clock import BatchTiming
 from stqsh.core.evaluate import evaluate
 from stqsh.core.kernels.aggregates.exact_sums import add_to_few
 from stqsh.core.kernels.events.latest_updates import latest_updates
 from stqsh.core.kernels.events.record_keys import find_previous
+from stqsh.core.kernels.events.size_floors import KeyRecords
 from stqsh.core.kernels.events.versions import count_each, number_wholes, read
 from stqsh.core.kernels.geometry.boxes import are_beside
 from stqsh.core.kernels.index.hashing import hash_keys
@@ -26,6 +28,7 @@ from stqsh.core.kernels.index.static_rects import CandidatePairs
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.kernels.text.term_hashes import add_hashes
 from stqsh.core.objects.kept_keys import KeptEventKeys
+from stqsh.core.objects.kept_sizes import KeptSizes, SizedRecords
 from stqsh.core.objects.presence import may_hold
 from stqsh.core.snapshots.cache.word_lists import SlotWords
 from stqsh.core.state.columns import DTYPES
@@ -286,6 +289,11 @@ def _warm_up_rare_paths() -> None:
     latest_updates(np.zeros(2, np.int64), np.zeros(2, np.int32), np.arange(2), 1)
     none = np.zeros(1, np.int64)
     KeptEventKeys(state, "kept", None).duplicates(pa.array(["a"]), none, none)
+    sizes, place = KeptSizes(state, "sizes"), frozen(np.zeros(1, np.int32))
+    sized = SizedRecords(none, none, none + 1)
+    sizes.find_duplicates(KeyRecords(place, frozen(none), frozen(none)), none - 1, sized, 1, 1)
+    counted = pa.RecordBatch.from_arrays([pa.array(none)] * 3, ["step", "tick", "bytes"])
+    sizes.count([counted], 1, BatchTiming(1, 1, 1, 1, -1))
     find_previous(frozen(np.zeros(1, np.int32)), frozen(none), 0, none.copy(), none.copy(), none.copy())
 
 

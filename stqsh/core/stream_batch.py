@@ -33,6 +33,7 @@ from stqsh.core.objects.event_objects import (
 )
 from stqsh.core.objects.event_objects import make_room as keep_only
 from stqsh.core.objects.kept_keys import KeptEventKeys
+from stqsh.core.objects.kept_sizes import KeptSizes
 from stqsh.core.objects.object_table import ObjectTable
 from stqsh.core.objects.presence import SIDE, count_presence
 from stqsh.core.output.batch_output import BatchOutput, chunks_of, known_rows
@@ -60,6 +61,7 @@ _PART = 1 << 18
 def advance(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chunk]:
     """Evaluate a stream's chunks of a batch and return the output; without chunks, only time passes."""
     out = looked_up(batch, spec, chunks) + answers(batch, spec, chunks)
+    batch.count_sizes(spec, chunks)
     whole = _whole(batch, spec, chunks)
     if whole.commands.memory is not None:
         remember(batch.state, spec.id, whole.commands.memory)
@@ -69,7 +71,7 @@ def advance(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chu
         out += [_renumbered(batch, chunk, number) for chunk in made]
     batch.add(objects=there)
     if any(chunk.kind == ChunkKind.DEAL_SEND for chunk in chunks):
-        out.append(_kept(batch, spec) if spec.is_event else _last_records(batch, spec))
+        out += _kept(batch, spec) if spec.is_event else [_last_records(batch, spec)]
     if released := items(ChunkKind.RELEASE, chunks):
         _release(batch, spec, np.array(released, np.int64))
     if any(chunk.kind == ChunkKind.COPY_END for chunk in chunks):
@@ -399,11 +401,19 @@ def no_seeds(batch: SlotBatch, stream: int) -> Chunk:
     return batch.chunk(ChunkKind.DEAL_SEEDS, pack(empty), stream, 0)
 
 
-def _kept(batch: SlotBatch, spec: StreamSpec) -> Chunk:
-    """Send the kept keys to the stream's dealer, which finds duplicates from now on, and forget them."""
-    seeds = KeptEventKeys.of(batch.state, spec).content(spec)
+def _kept(batch: SlotBatch, spec: StreamSpec) -> list[Chunk]:
+    """Send the kept keys to the stream's dealer, which finds duplicates from now on, and forget them.
+
+    The dealer also gets the counts of bytes, from which the floors follow.
+    """
+    seeds = [KeptEventKeys.of(batch.state, spec).content(spec)]
     KeptEventKeys.forget(batch.state, spec)
-    return batch.chunk(ChunkKind.DEAL_SEEDS, pack(seeds), spec.id, seeds.num_rows)
+    if spec.keep_bytes is not None:
+        seeds.append(KeptSizes.of(batch.state, spec).content())
+    return [
+        batch.chunk(ChunkKind.DEAL_SEEDS, pack(some), spec.id, some.num_rows, number=number)
+        for number, some in enumerate(seeds)
+    ]
 
 
 def answers(batch: SlotBatch, spec: StreamSpec, chunks: list[Chunk]) -> list[Chunk]:

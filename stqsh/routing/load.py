@@ -18,8 +18,9 @@ from stqsh.routing.table import HASHED, RoutingTable
 if TYPE_CHECKING:
     from stqsh.routing.text_splits import TextSample
 
-RECORD, PAIR = 1.0, 0.05
-"""The cost of a record, and of a record paired with a query over its cell: c1 and c2 of STAR (section 6)."""
+RECORD, PAIR, READ = 1.0, 0.05, 0.002
+"""The costs of a record, of a record paired with a query over its cell, and of a record that a snapshot over
+its cell reads, 1 ns: c1, c2 and c3 of STAR (section 6)."""
 
 
 class CostWeights(NamedTuple):
@@ -28,10 +29,12 @@ class CostWeights(NamedTuple):
     Attributes:
         record: the weight of a record: c1 of STAR (section 6).
         pair: the weight of a record and a continuous query over its cell: c2 of STAR.
+        read: the weight of a record and a recent snapshot over its cell: c3 of STAR.
     """
 
     record: float
     pair: float
+    read: float = 0.0
 
     @property
     def a_record(self) -> float:
@@ -43,11 +46,19 @@ METRICS = {
     "cost": CostWeights(RECORD, PAIR),
     "records": CostWeights(1.0, 0.0),
     "pairs": CostWeights(0.0, 1.0),
+    "star": CostWeights(RECORD, PAIR, READ),
+    "sstd": CostWeights(0.0, 1.0, 1.0),
 }
 """Workload metrics by name.
 
-`cost` is STAR's estimate of the time, `records` the updates that CheetahGIS counts (section V-D1), and
-`pairs` the checks of queries that Tornado counts (equation 1).
+`cost` is the time that slots take, `records` the updates that CheetahGIS counts (section V-D1), and `pairs`
+the checks of queries that Tornado counts (equation 1).
+
+`star` is STAR's whole estimate, with snapshots (section 6). What its workers spend on views has no term
+there, and costs slots nothing here: views are in the clients. `sstd` is SSTD's equation 2: all kinds of
+queries count alike, the continuous ones for the records that come, the others for those that they visit. Its
+factor for the words of a query is 1 here, because a cell is too small for statistics of words, and slots
+index words.
 """
 _BLUR = 32
 """Changes of cells are averaged over a square whose side is twice the grid's side divided by this."""
@@ -64,6 +75,7 @@ class Load:
         texts: the terms of records and queries, if leaves may be split by texts.
         weights: the workload metric.
         spans: the cells that each query touches, rows of `Cells.of_boxes`, int64 (m, 4); None if unknown.
+        asked: the number of recent snapshots that touch each cell; None without any.
     """
 
     cells: Cells
@@ -72,6 +84,7 @@ class Load:
     texts: TextSample | None = None
     weights: CostWeights = METRICS["cost"]
     spans: NDArray[np.int64] | None = None
+    asked: Floats | None = None
 
     @staticmethod
     def of(cells: Cells, x: Floats, y: Floats, boxes: Floats) -> Load:
@@ -83,11 +96,13 @@ class Load:
 
     @property
     def cost(self) -> Floats:
-        """The cost of each cell, float64 (side, side): `c1 |O| + c2 |O| |Q|` (STAR section 6).
+        """The cost of each cell, float64 (side, side): `c1 |O| + c2 |O| |Qc| + c3 |O| |Qs|` (STAR section 6).
 
         If the metric counts only pairs and there are none, records count.
         """
         found: Floats = self.records * (self.weights.record + self.weights.pair * self.queries)
+        if self.asked is not None and self.weights.read:
+            found = found + self.weights.read * self.records * self.asked
         return found if found.any() else self.records
 
     @cached_property

@@ -15,6 +15,7 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.errors import NotPublishedError
 from stqsh.routing.cells import Bounds, Cells
 from stqsh.routing.load import Load
+from stqsh.routing.query_counts import coverage
 from stqsh.routing.query_routing import QueryRouting
 from stqsh.routing.table import RoutingTable
 from stqsh.routing.text_leaves import SoughtTerms, TextTerms
@@ -26,6 +27,7 @@ from stqsh.spec.expression import ColumnExpr
 from stqsh.spec.query import Members, OrderColumn, Result, SelectColumn, SnapshotSpec
 from stqsh.spec.region import EverywhereSpec
 from stqsh.spec.stream import StreamSpec
+from stqsh.storage.asked_questions import AskedSnapshots, recent_snapshots
 from stqsh.storage.catalogue import area_boxes
 from stqsh.storage.control_log import ControlDb, get_meta, keeps_heads_in_spark
 from stqsh.storage.home import SessionHome
@@ -63,6 +65,7 @@ class RecentInput:
         boxes: a box around the region of each continuous query, float64 (m, 4).
         texts: the records' terms, if leaves are or may be split by texts.
         settings: the settings of routings.
+        asked: the snapshots that were asked while these records came.
     """
 
     bounds: Bounds
@@ -71,12 +74,15 @@ class RecentInput:
     boxes: Floats
     texts: RecentTexts | None = None
     settings: RouteSettings = field(default_factory=RouteSettings)
+    asked: AskedSnapshots = field(default_factory=AskedSnapshots.none)
     _loads: dict[Cells, Load] = field(default_factory=dict, init=False, repr=False)
 
     def load(self, cells: Cells) -> Load:
         """Return the load of each cell."""
         if cells not in self._loads:
             load = replace(Load.of(cells, self.x, self.y, self.boxes), weights=self.settings.weights)
+            if len(self.asked.boxes):
+                load = replace(load, asked=coverage(cells.of_boxes(self.asked.boxes), cells.side))
             if self.texts is not None:
                 terms, sought = self.texts
                 of_records, of_queries = cells.of_places(self.x, self.y), cells.of_boxes(self.boxes)
@@ -171,7 +177,15 @@ def recent_input(
 
         sought, mask = sought_terms(living.queries, stream), pa.array(present)
         texts = RecentTexts(TextTerms.of(found.texts.filter(mask)).among(sought.term), sought)
-    return RecentInput(bounds, x, y, np.concatenate([np.empty((0, 4)), *boxes]), texts, settings)
+    asked = recent_snapshots(home, stream.id, _first_step(progress, stream, settings.recent))
+    every = np.concatenate([np.empty((0, 4)), *boxes])
+    return RecentInput(bounds, x, y, every, texts, settings, asked)
+
+
+def _first_step(progress: Progress, stream: StreamSpec, recent: int) -> int:
+    """Return about the step from which on the recent records came, as if records came evenly."""
+    taken = progress.stats.rows.get(stream.id, 0)
+    return progress.step - int(progress.step * min(recent / taken, 1.0)) if taken else 0
 
 
 def _stored_records(

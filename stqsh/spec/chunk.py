@@ -50,6 +50,11 @@ class ChunkKind(StrEnum):
     """A slot's own records: a record batch with `_step` and `_hash`, and `_role` where objects cross."""
     FOCAL = "focal"
     """Records of focal objects, for every slot: in the form of `RECORDS`."""
+    SIZES = "sizes"
+    """The bytes of a slice's records, for every slot of a stream that keeps a size: a record batch.
+
+    See `stqsh.core.objects.kept_sizes`.
+    """
 
     # From the source to the copy by key of a stream on the slots, see `stqsh.core.keyed_copy`.
     COPY_BEGIN = "keyed/begin"
@@ -68,10 +73,15 @@ class ChunkKind(StrEnum):
     """The end of a dropped stream's dealer, where one operator has all dealers: an empty JSON object."""
     DEAL_RECORDS = "deal/records"
     """Records of a live stream, by key: in the form of `RECORDS`, without roles. From the source."""
+    DEAL_SIZES = "deal/sizes"
+    """The same for every dealer of the stream, in the form of `SIZES`."""
     DEAL_SEND = "deal/send"
     """An order to the slots to send the last records of all objects: an empty JSON object."""
     DEAL_SEEDS = "deal/seeds"
-    """These records: a record batch of the declared columns with `_step` and `_hash`. From the slots."""
+    """These records: a record batch of the declared columns with `_step` and `_hash`. From the slots.
+
+    For events, the keys that are kept, and the counts of a stream that keeps a number of bytes.
+    """
 
     # From the slots to Deliver.
     TAKEN = "taken"

@@ -84,6 +84,18 @@ class StreamMemory(Struct, frozen=True):
     bytes: int = 0
 
 
+class KeptEvents(Struct, frozen=True):
+    """What a stream that keeps a number of bytes has kept on all slots together after a batch.
+
+    Attributes:
+        bytes: what the events that are kept count.
+        floor_us: older events are gone because of their bytes, µs; None while none are.
+    """
+
+    bytes: int
+    floor_us: int | None = None
+
+
 class SlotStats(Struct, frozen=True):
     """The content of a `stats` chunk: the work of one slot in a batch.
 
@@ -93,6 +105,7 @@ class SlotStats(Struct, frozen=True):
         failed_calls: the number of failed calls of user functions.
         failure: the reason of the first failure.
         memory: the memory of significant streams, by id.
+        kept: what streams that keep a number of bytes have kept, by id; the same on all slots.
     """
 
     slot: int
@@ -108,6 +121,7 @@ class SlotStats(Struct, frozen=True):
     total_us: int = 0
     unsent: int = 0
     memory: dict[int, StreamMemory] = {}
+    kept: dict[int, KeptEvents] = {}
     failed_calls: int = 0
     failure: str = ""
 

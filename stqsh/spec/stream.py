@@ -164,6 +164,7 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
         grid: the cells in each direction of the grids of regions and of objects; None to choose
             automatically.
         keep_us: how long an event is kept, µs; None for ever, 0 with KEEP NONE.
+        keep_bytes: the most bytes of events that are kept, the oldest go first; None for any number.
         archive: the folder for events that are no longer kept; None for none.
         pace: "max", a factor of real time, or None for the session's choice.
         numbers_rows: whether the key is the number of the row among all rows of the files.
@@ -187,6 +188,7 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     order: ReplayOrder = "time"
     retain: Retention = "all"
     keep_us: int | None = None
+    keep_bytes: int | None = None
     archive: str | None = None
     pace: str | int | float | None = None
     numbers_rows: bool = False
@@ -209,6 +211,11 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     def keeps_none(self) -> bool:
         """Whether events are matched in their step and then forgotten (KEEP NONE)."""
         return self.keep_us == 0
+
+    @property
+    def lets_go(self) -> bool:
+        """Whether events are kept for some time, or up to some size, and then let go."""
+        return self.keep_bytes is not None or bool(self.keep_us)
 
     @property
     def is_sifted(self) -> bool:

@@ -6,6 +6,7 @@
       readers/          clients' leases: how far each has read the update log
       answers/          answers to snapshots that went through the control log
       views/            what clients have built to answer snapshots of events faster
+      asked             the regions of recent snapshots, by which routings may be planned
       checkpoint/       Spark's checkpoint; or checkpoint.uri, which names its place
       checkpoints/      on a cluster, checkpoints that continue another one, by their first batches
       state/            the slots' snapshots and logs
@@ -83,6 +84,11 @@ class SessionHome:
     def answers(self) -> Path:
         """The folder of answers to snapshots that went through the log."""
         return self.path / "answers"
+
+    @property
+    def asked(self) -> Path:
+        """The file of the regions of recent snapshots."""
+        return self.path / "asked"
 
     @property
     def views(self) -> Path:

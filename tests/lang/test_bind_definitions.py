@@ -44,7 +44,7 @@ def test_a_stream_has_defaults() -> None:
         "key": "id", "x": "lon", "y": "lat", "time": "ts", "extent": None, "text": None,
         "planar": False, "tick_us": 1_000_000, "report_every_us": None, "max_speed": None, "bounds": None,
         "grid": None, "order": "time",
-        "retain": "all", "keep_us": None, "archive": None, "pace": None,
+        "retain": "all", "keep_us": None, "keep_bytes": None, "archive": None, "pace": None,
             "numbers_rows": False, "derived": [],
         "source": {"type": "file", "glob": "f", "format": None, "options": {}},
     }  # fmt: skip
@@ -224,8 +224,38 @@ def test_an_event_stream_is_kept_for_ever_unless_told_otherwise() -> None:
     assert event_stream("KEEP NONE")["keep_us"] == 0
 
 
+@pytest.mark.parametrize(
+    ("clause", "us", "size"),
+    [
+        ("KEEP 2 GB", None, 2 << 30),
+        ("KEEP 1.5kB", None, 1536),
+        ("keep 1 day , 3 mib", 86_400_000_000, 3 << 20),
+        ("KEEP 1 day, 1 TB", 86_400_000_000, 1 << 40),
+    ],
+)
+def test_an_event_stream_may_be_kept_by_size(clause: str, us: int | None, size: int) -> None:
+    spec = event_stream(clause)
+    assert (spec["keep_us"], spec["keep_bytes"]) == (us, size)
+
+
+@pytest.mark.parametrize(
+    ("clause", "message"),
+    [
+        ("KEEP 0 kB", "KEEP must be at least a byte"),
+        ("KEEP 0 s, 1 kB", "KEEP must be at least a microsecond"),
+        ("KEEP 1 kB, 1 s", "unexpected ','"),
+        ("KEEP 1 km", "expected a duration such as 30 s, a size such as 2 GB, NONE|unexpected"),
+        ("KEEP 99999999 TB", "is too much"),
+    ],
+)
+def test_a_size_that_is_none_is_an_error_at_its_place(clause: str, message: str) -> None:
+    with pytest.raises(StqshError, match=message):
+        event_stream(clause)
+
+
 def test_an_archive_takes_what_is_kept_for_a_while() -> None:
     assert event_stream("KEEP 1 day ARCHIVE TO '/old'")["archive"] == "/old"
+    assert event_stream("KEEP 1 MB ARCHIVE TO '/old'")["archive"] == "/old"
     for clauses in ("ARCHIVE TO '/old'", "KEEP NONE ARCHIVE TO '/old'"):
         with pytest.raises(BindError, match="ARCHIVE TO needs KEEP with a duration"):
             event_stream(clauses)

@@ -19,6 +19,7 @@ WANTED = [
     ("CREATE MOVING STREAM t FROM FILE 'f' ", {"TICK", "KEY", "REPORT", "FORMAT", ";"}),
     ("CREATE MOVING STREAM t FROM FILE 'f' FORMAT ", {"format"}),
     ("CREATE MOVING STREAM t FROM FILE 'f' TICK ", {"duration"}),
+    ("CREATE EVENT STREAM t FROM FILE 'f' KEEP ", {"duration", "size", "NONE"}),
     ("CREATE MOVING STREAM t FROM FILE 'f' MAX SPEED ", {"speed"}),
     ("DROP STREAM ", {"stream", "IF"}),
     ("DROP QUERY IF EXISTS ", {"query"}),

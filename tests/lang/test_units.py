@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from importlib.resources import files
 
 import pytest
@@ -11,7 +12,7 @@ from stqsh.lang.binder.bind import Catalogue, bind
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.syntax.parse import parse
 from stqsh.spec.log import RunFor
-from stqsh.units import CANONICAL, UNITS, metres, metres_per_second, microseconds, parse_ago
+from stqsh.units import CANONICAL, UNITS, metres, metres_per_second, microseconds, parse_ago, size_in_bytes
 
 SECOND = 1_000_000
 DURATIONS = [
@@ -76,17 +77,26 @@ def test_no_ago(text: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(CANONICAL))
 def test_the_grammar_knows_every_name_of_a_unit(name: str) -> None:
-    [statement] = parse(f"SELECT 3 {name} FROM t")
-    quantity = statement.items[0].expression  # type: ignore[attr-defined]
+    if UNITS[CANONICAL[name]].dimension == "size":
+        [kept] = parse(f"CREATE EVENT STREAM t FROM STDIN KEEP 3 {name}")
+        quantity = kept.keep.size  # type: ignore[attr-defined]
+    else:
+        [statement] = parse(f"SELECT 3 {name} FROM t")
+        quantity = statement.items[0].expression  # type: ignore[attr-defined]
     assert (quantity.number, quantity.unit) == (3, CANONICAL[name])
-    convert = {"duration": microseconds, "length": metres, "speed": metres_per_second}
+    convert: dict[str, Callable[[float, str], float]] = {
+        "duration": microseconds,
+        "length": metres,
+        "speed": metres_per_second,
+        "size": size_in_bytes,
+    }
     assert convert[UNITS[quantity.unit].dimension](3, quantity.unit) > 0
 
 
 def test_the_grammar_knows_no_other_unit() -> None:
     grammar = files("stqsh.lang.syntax").joinpath("grammar.lark").read_text(encoding="utf-8")
     expressions = re.findall(r"^A_\w+\.\d: /.*\\s\*(\(\?:.*\))\(\?!\\w\)/i$", grammar, re.MULTILINE)
-    assert len(expressions) == 3
+    assert len(expressions) == 4
     words = {
         w for name in CANONICAL for w in (name, f"{name}s", name[:-1], f"{name}x", name.replace("/", ""))
     }

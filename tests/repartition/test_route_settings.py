@@ -86,7 +86,10 @@ def test_fewer_recent_records_are_looked_at(session: Session) -> None:
     [
         ("routing.cells = 100", "routing.cells is '100', expected one of 16, 32, 64, 128, 256, 512, 1024"),
         ("routing.leaves = 65", "routing.leaves is '65', expected a whole number from 1 to 64"),
-        ("routing.load = visits", "routing.load is 'visits', expected one of cost, records, pairs"),
+        (
+            "routing.load = visits",
+            "routing.load is 'visits', expected one of cost, records, pairs, star, sstd",
+        ),
         ("routing.similar = 2", "routing.similar is '2', expected a number from 0 to 1"),
         ("routing.recent = 0", "routing.recent is '0', expected a whole number of at least 1"),
     ],

@@ -65,7 +65,7 @@ def pairs_like(name: str) -> Load:
     return Load(load.cells, load.records * load.queries, np.zeros_like(load.queries))
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", ["cost", "records", "pairs"])
 def test_a_metric_decides_which_slots_are_even(metric: str) -> None:
     load = replace(load_like("hot spots"), weights=METRICS[metric])
     pairs, records = load.records * load.queries, load.records

@@ -55,7 +55,8 @@ class Case:
     """Rows are dicts of the declared columns; timestamps are int microseconds; log order is list order.
 
     Tables and areas are there before the first step. Of an event stream's records, duplicates and those
-    without a location are left out (`oracle.accepted`).
+    without a location are left out (`oracle.accepted`). `repeated` has the duplicates of a live stream, which
+    take room where KEEP has a size.
     """
 
     spec: Spec
@@ -65,6 +66,7 @@ class Case:
     commands: list[tuple[int, Command]] = field(default_factory=list)
     tables: dict[int, Table] = field(default_factory=dict)
     areas: dict[int, Area] = field(default_factory=dict)
+    repeated: list[tuple[int, Row]] = field(default_factory=list)
 
     @property
     def queries(self) -> list[Spec]:

@@ -25,7 +25,7 @@ from stqsh.storage.catalogue_writer import create_stream
 from stqsh.storage.control_log import append
 from support.cases import Case, by_step
 from support.memory import Batches, MemoryEngine, memory_engine
-from support.oracle import accepted
+from support.oracle import sorted_out
 from support.specs import stream_spec
 
 
@@ -131,5 +131,6 @@ def as_live(case: Case, batches: Batches) -> LiveCase:
     batches = [(first, first), *([(first + 1, last)] if last > first else []), *others]
     ends = [end for _, end in batches]
     records = [(next(end for end in ends if end >= step), row) for step, row in case.records]
-    counted = replace(case, records=accepted(case.spec, case.clock, records))
+    counted, repeated = sorted_out(case.spec, case.clock, records, live=True)
+    counted = replace(case, records=counted, repeated=repeated)
     return LiveCase(replace(case, records=records), counted, batches)

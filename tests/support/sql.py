@@ -27,8 +27,10 @@ def create_stream(spec: Spec, glob: str) -> str:
     if spec["text"] is not None:
         clauses.append(f"  TEXT {spec['text']}")
     for clause, lasts in (("REPORT EVERY", spec["report_every_us"]), ("KEEP", spec["keep_us"])):
-        if lasts is not None:
-            clauses.append(f"  {clause} {duration(lasts) if lasts else 'NONE'}")
+        size = f"{spec['keep_bytes'] / 1024!r} kB" if clause == "KEEP" and spec.get("keep_bytes") else None
+        time = None if lasts is None else duration(lasts) if lasts else "NONE"
+        if time or size:
+            clauses.append(f"  {clause} {', '.join(filter(None, (time, size)))}")
     if spec["retain"] == "significant":
         clauses.append(f"  MAX SPEED {spec['max_speed']!r} RETAIN SIGNIFICANT")
     if spec.get("grid") is not None:

@@ -17,6 +17,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from support.budget import share
 from support.local import LocalConnection, local_session
+from support.oracle.fold import Room
 
 from stqsh.client.api import Session
 from stqsh.client.results import Answer, Message, Rows
@@ -29,7 +30,7 @@ WORDS = ("rain", "sun", "fish")
 CREATE = """
 CREATE EVENT STREAM posts (id BIGINT, x DOUBLE, y DOUBLE, ts TIMESTAMP, n DOUBLE, word STRING)
   KEY id LOCATION (x, y) TIME ts TEXT word
-  FROM FILE '{folder}/posts.csv' TICK 1 s KEEP {keep} s ARCHIVE TO '{folder}/old' PLANAR ORDER BY ARRIVAL;
+  FROM FILE '{folder}/posts.csv' TICK 1 s KEEP {keep} ARCHIVE TO '{folder}/old' PLANAR ORDER BY ARRIVAL;
 CREATE TABLE moods (word STRING, mood STRING) KEY word FROM FILE '{folder}/moods.csv';
 CREATE REGION corner AS POLYGON ((0 0, 6 0, 6 6, 0 0));
 REGISTER QUERY here AS SELECT id FROM posts INSIDE (0, 0, 5, 5);
@@ -85,6 +86,17 @@ def written(second: int) -> str:
 
 def day_of(event: Event) -> str:
     return f"{datetime.fromtimestamp(event.at, UTC):%Y-%m-%d}"
+
+
+def floor_of(events: list[Event], kilobytes: int | None) -> int:
+    """The second since BEGIN before which events are gone because of their size."""
+    room = Room(None if kilobytes is None else kilobytes << 10)
+    for step in sorted({one.step for one in events}):
+        for one in events:
+            if one.step == step:
+                room.take(one.at - BEGIN, 40 + len(one.word or ""))
+        room.let_go(events[0].at - BEGIN + step - 1)
+    return -(10**9) if room.floor is None else room.floor
 
 
 Holds = Callable[[Event], bool]
@@ -153,7 +165,7 @@ def check(session: Session, events: list[Event], where: str, holds: Holds, rng: 
 @settings(share(5, least=3), phases=[Phase.reuse, Phase.generate])  # an example takes seconds
 @given(
     st.integers(0, 1 << 32).map(random.Random),
-    st.sampled_from([60, 100, 400]),
+    st.sampled_from([(60, None), (400, None), (100, 2), (None, 3), (None, 20)]),  # seconds, kB
     st.sampled_from([1, 3]),
     st.sampled_from([40, 300, 400_000]),
     st.booleans(),
@@ -161,7 +173,7 @@ def check(session: Session, events: list[Event], where: str, holds: Holds, rng: 
 def test_past_and_present_are_one(
     tmp_path_factory: pytest.TempPathFactory,
     rng: random.Random,
-    keep: int,
+    keep: tuple[int | None, int | None],
     slots: int,
     records: int,
     published: bool,
@@ -170,7 +182,9 @@ def test_past_and_present_are_one(
     events = write_events(folder, rng, rng.randrange(30, 900), seconds=800)
     last, step = events[-1].step, 0
     with local_session(folder / "home", slots, records, {2, 5}, published=published) as session:
-        run_all(session, CREATE.format(folder=folder, keep=keep))
+        seconds, size = keep
+        clause = [f"{seconds} s"] * (seconds is not None) + [f"{size} kB"] * (size is not None)
+        run_all(session, CREATE.format(folder=folder, keep=", ".join(clause)))
         while step < last:
             step = min(last, step + rng.randrange(100, 600))
             run_all(session, f"RUN {step - session.connection.progress().step} STEPS;")
@@ -180,7 +194,8 @@ def test_past_and_present_are_one(
             low = min(low, now)
             for where, holds in rng.sample(conditions(low, high, now), 1):
                 check(session, known, where, holds, rng)
-            kept = [one.id for one in known if one.at >= now - keep]
+            since = max(floor_of(known, size), now - (seconds or 10**9) - BEGIN) + BEGIN
+            kept = [one.id for one in known if one.at >= since]
             assert rows_of(session, "SELECT id FROM posts;") == [(key,) for key in kept]
             assert isinstance(session.connection, LocalConnection)
             assert session.connection.engine is not None
@@ -199,7 +214,7 @@ def ended(tmp_path: Path):
     """A session at its end, with its events and its folder."""
     events = write_events(tmp_path, random.Random(3), 900, 800)
     with local_session(tmp_path / "home", 2, 100, published=True) as session:
-        run_all(session, CREATE.format(folder=tmp_path, keep=120) + "RUN;")
+        run_all(session, CREATE.format(folder=tmp_path, keep="120 s") + "RUN;")
         yield session, events, tmp_path
 
 
@@ -266,7 +281,7 @@ def test_a_key_that_comes_again_is_another_event(tmp_path: Path) -> None:
     (tmp_path / "moods.csv").write_text("word,mood\nrain,sad\n")
     for slots, records in ((1, 400_000), (3, 4)):
         folder = tmp_path / f"{slots}"
-        create = CREATE.format(folder=tmp_path, keep=30).replace("/old'", f"/old{slots}'")
+        create = CREATE.format(folder=tmp_path, keep="30 s").replace("/old'", f"/old{slots}'")
         with local_session(folder, slots, records, published=True) as session:
             run_all(session, create + "RUN;")
             past = "WHERE ts > '2024-01-01'"

@@ -68,6 +68,8 @@ ROUTING = Paper(
         "cheetah12a": "cheetah.cell_slots:measure",
         "star12": "star.partitionings:measure",
         "orbit": "routing.orbit:measure",
+        "transfer": "routing.transfer:measure",
+        "granularity": "routing.granularity:measure",
         "defaults": "routing.defaults:measure",
         "dealing": "routing.dealing:measure",
     },

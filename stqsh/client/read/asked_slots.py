@@ -169,6 +169,10 @@ class SlotChoice:
 
         return ChosenSlots(first, count, others)
 
+    def box(self, spec: SnapshotSpec, stream: StreamSpec) -> Box:
+        """Return a box around the region of a snapshot; infinite if it may be anywhere."""
+        return self._routing(1, []).box(spec.region, stream.planar)
+
     def _routing(self, slots: int, tables: list[RoutingTable]) -> QueryRouting:
         return QueryRouting(slots, lambda _: tables, self._areas)
 

@@ -6,6 +6,7 @@ import difflib
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from stqsh.client.read.kept_events import keep_text
 from stqsh.client.read.slot_answers import first_keys, frequent_values, placed
 from stqsh.client.read.swapped_axes import meet
 from stqsh.core.snapshots.absence import Absence, Sighting, absence, sighting
@@ -116,6 +117,8 @@ def _of_key(states: list[SlotState], stream: StreamSpec, key: Key) -> str:
 def _silence(stream: StreamSpec) -> str:
     """Return when objects that stop reporting are removed."""
     lasts = stream.keep_us if stream.is_event else stream.report_every_us
+    if stream.keep_bytes is not None:
+        return f": beyond KEEP {keep_text(stream)} the oldest expire"
     if lasts is None:
         return ""
     verb = "expires" if stream.is_event else "is disconnected"

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from stqsh.client.connection import Connection
 from stqsh.client.read.asked_slots import AskedSlots
+from stqsh.client.read.kept_events import kept_since
 from stqsh.client.read.slot_answers import placed
 from stqsh.core.conditions.evaluation import columns_read
 from stqsh.core.conditions.region_test import reach_of
@@ -102,15 +103,19 @@ def with_past(spec: SnapshotSpec, stream: StreamSpec) -> SnapshotSpec:
     return replace(spec, past=True, lookup=None)
 
 
-def reaches_back(spec: BoundQuery, stream: StreamSpec, now_us: int | None = None) -> bool:
+def reaches_back(spec: BoundQuery, stream: StreamSpec, progress: Progress | None = None) -> bool:
     """Return whether a query's condition bounds the times of a stream with an archive.
 
-    With `now_us`, µs: also whether these times begin before the oldest event that is kept at that time.
+    With the progress: also whether these times begin before the oldest event that is kept.
     """
-    if stream.archive is None or stream.keep_us is None:
+    if stream.archive is None or not stream.lets_go:
         return False
+    now_us = None if progress is None else progress.at_us()
     times = time_bounds(spec.condition, stream.time, now_us or 0)
-    return times is not None and (now_us is None or times.since < now_us - stream.keep_us)
+    if times is None or progress is None:
+        return times is not None
+    since = kept_since(progress, stream)
+    return since is not None and times.since < since
 
 
 def archive_use(files: list[ArchiveFile], spec: SnapshotSpec, stream: StreamSpec, now_us: int) -> ArchiveUse:

@@ -28,6 +28,7 @@ from stqsh.profile import Profile
 from stqsh.spec.log import SnapshotAsked
 from stqsh.spec.measure import QueryMeasure, total
 from stqsh.spec.query import BoundQuery, SnapshotSpec
+from stqsh.spec.region import NearestSpec
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import definitions_version
 from stqsh.storage.control_log import append
@@ -140,6 +141,22 @@ class SnapshotReader:
             return found
         shares, progress = self._shares(spec, progress.step)
         return merged(shares, spec, stream, progress)
+
+    def note(self, spec: SnapshotSpec, stream: StreamSpec, step: int) -> None:
+        """Remember a snapshot that showed the state after a step, for routings that are planned later."""
+        from stqsh.storage.asked_questions import note_snapshot
+
+        if spec.lookup is not None or step == 0:
+            return
+        region = spec.region
+        place = region.place if isinstance(region, NearestSpec) else None
+        if region.is_nearest and place is None:  # of an object: it may be anywhere
+            return
+        measures = () if spec.aggregates is None else spec.aggregates.measures
+        counts_terms = any(one.function == "topk" for one in measures)
+        kind = "terms" if counts_terms else "range" if place is None else "nearest"
+        box = self.asked.box(spec, stream) if place is None else (*place, *place)
+        note_snapshot(self._connection.home, stream.id, step, kind, box)
 
     def _ask_past(self, spec: SnapshotSpec, stream: StreamSpec, step: int) -> SnapshotResult:
         """Answer a snapshot of the past from the slots and the archive. Raises as `ask` does."""

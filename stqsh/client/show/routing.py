@@ -33,7 +33,16 @@ _COLUMNS = (
     *("stream", "strategy", "version", "since step", "slots", "leaves", "by hash", "by texts"),
     *("max/mean", "expected", "slots a query", "cost by strategy", "unsent", "state", "last change"),
 )
-_SLOT_COLUMNS = ("stream", "slot", "leaves", "cells", "recent records", "queries", "share of load")
+_SLOT_COLUMNS = (
+    "stream",
+    "slot",
+    "leaves",
+    "cells",
+    "recent records",
+    "queries",
+    "snapshots",
+    "share of load",
+)
 
 
 def show_routing(connection: Connection, profile: Profile) -> Iterator[Rows]:
@@ -155,11 +164,12 @@ def _slot_rows(stream: str, table: RoutingTable, recent: RecentInput) -> Iterato
     load, table = recent.load(table.cells), recent.measured(table)
     loads, total = slot_loads(table, load.cost), float(load.cost.sum())
     records, queries = slot_records(table, load.records), _touched(table, recent).sum(axis=0)
+    snapshots = table.slots_touching(recent.asked.boxes).sum(axis=0)
     cells = np.bincount(table.leaf.ravel(), minlength=len(table.slot))
     for slot in range(table.slots):
         mine = table.slot == slot
         yield (
             *(stream, slot, int(np.count_nonzero(mine)), int(cells[mine].sum())),
-            *(round(float(records[slot])), int(queries[slot])),
+            *(round(float(records[slot])), int(queries[slot]), int(snapshots[slot])),
             f"{loads[slot] / total:.1%}" if total else None,
         )

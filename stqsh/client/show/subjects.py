@@ -12,6 +12,7 @@ from msgspec.structs import asdict
 
 from stqsh.client.connection import Connection
 from stqsh.client.read.accuracy import accuracies, accuracy_shown, shedding_text, summary
+from stqsh.client.read.kept_events import kept_text
 from stqsh.client.results import Message, Rows
 from stqsh.client.show.activity import activity, stream_activities
 from stqsh.client.show.load import show_cache, show_load
@@ -154,6 +155,7 @@ def show_streams(connection: Connection, profile: Profile) -> Iterator[Rows]:
         state = status.state if status.state != "reading" else f"reading {status.progress:.0%}"
         source, kind = source_text(stream), stream.spec.kind
         message = (stream.spec.is_live and waits) or _live_message(live.get(stream.id)) or status.message
+        message = "; ".join(filter(None, (message, kept_text(progress, stream.spec))))
         clock = clocks[stream.id]
         rows.append((stream.name, kind, state, clock, status.rows, status.dead, bound, source, message))
     columns = ("name", "kind", "state", "clock", "rows", "dead letters", "queries", "source", "message")

@@ -8,6 +8,7 @@ from typing import Any
 
 from stqsh.client.connection import Connection
 from stqsh.client.read.accuracy import Accuracy, accuracy_shown
+from stqsh.client.read.kept_events import keep_text, kept_text
 from stqsh.client.read.spec_text import query_region_text
 from stqsh.client.results import Rows, Script
 from stqsh.client.show.subjects import source_text
@@ -79,7 +80,12 @@ def describe_stream(connection: Connection, stream: StreamRow) -> Iterator[Rows]
         *_facts(connection, stream),
         *(
             [
-                ("keep", "none" if spec.keeps_none else format_duration(spec.keep_us)),
+                ("keep", keep_text(spec)),
+                *(
+                    []
+                    if spec.keep_bytes is None
+                    else [("kept", kept_text(connection.progress(), spec) or None)]
+                ),
                 ("duplicates", status.duplicates),
             ]
             if event

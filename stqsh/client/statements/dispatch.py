@@ -16,6 +16,7 @@ from stqsh import extensions
 from stqsh.client.connection import Connection
 from stqsh.client.read.accuracy import accuracies
 from stqsh.client.read.answers import answer_of
+from stqsh.client.read.kept_events import keep_text
 from stqsh.client.read.snapshots import SnapshotReader, SnapshotResult
 from stqsh.client.read.stream_waits import (
     AwaitedRows,
@@ -80,7 +81,7 @@ from stqsh.storage.queries.forgotten import numbered_names
 from stqsh.storage.queries.query_streams import find_query_stream
 from stqsh.storage.rows import QueryRow, StreamRow
 from stqsh.storage.sinks.sink_catalogue import find_alert, find_sink
-from stqsh.units import format_duration
+from stqsh.units import format_duration, format_size
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -131,24 +132,28 @@ def window_remark(context: StatementContext, spec: QuerySpec) -> str:
     keep = stream.spec.keep_us
     if window is None:
         return ""
-    if not keep or keep >= window:
-        return ""
-    kept, wanted = format_duration(keep), format_duration(window)
-    return f"{stream.name} keeps events for {kept}, less than the window of {wanted}: what is kept decides"
+    if keep and keep < window:
+        kept, wanted = format_duration(keep), format_duration(window)
+        less = f"less than the window of {wanted}"
+        return f"{stream.name} keeps events for {kept}, {less}: what is kept decides"
+    if stream.spec.keep_bytes is not None:
+        size, wanted = format_size(stream.spec.keep_bytes), format_duration(window)
+        return f"{stream.name} keeps {size}: if the window of {wanted} has more, what is kept decides"
+    return ""
 
 
 def _past_remark(context: StatementContext, spec: QuerySpec) -> str:
     """Return a remark if a condition selects archived times, which the query does not read, else ""."""
     stream = stream_by_id(context.connection.db, spec.stream_id).spec
-    if stream.archive is None or stream.keep_us is None:
+    if stream.archive is None or not stream.lets_go:
         return ""
     from stqsh.client.read.past import reaches_back  # numba
 
-    at_us = read_progress(context.connection.db).at_us()
-    if at_us is None or not reaches_back(spec, stream, at_us):
+    progress = read_progress(context.connection.db)
+    if progress.at_us() is None or not reaches_back(spec, stream, progress):
         return ""
-    kept = format_duration(stream.keep_us)
-    return f"it sees the events that {stream.name} keeps, for {kept}; a SELECT sees archived ones as well"
+    kept = keep_text(stream) if stream.keep_us is None else f"for {keep_text(stream)}"
+    return f"it sees the events that {stream.name} keeps, {kept}; a SELECT sees archived ones as well"
 
 
 def _region_remark(context: StatementContext, spec: QuerySpec) -> str:
@@ -413,6 +418,7 @@ def select(context: StatementContext, statement: statements.Select) -> Iterator[
         wait_for_inserted(context.connection, stream)
     _check_readable(context, stream)
     found = context.snapshots.ask(spec, stream)
+    context.snapshots.note(spec, stream, found.step)
     if stream.is_significant:
         yield Message(
             f"{stream.name} keeps only the objects that queries need; others are missing from this answer"

@@ -87,7 +87,7 @@ def _once(places: list[WordEntry]) -> list[str]:
 
 
 def _units() -> list[WordEntry]:
-    base = {"duration": ("s", 1e6), "length": ("m", 1.0), "speed": ("m/s", 1.0)}
+    base = {"duration": ("s", 1e6), "length": ("m", 1.0), "speed": ("m/s", 1.0), "size": ("bytes", 1.0)}
     entries = []
     for name, unit in UNITS.items():
         measured, size = base[unit.dimension]

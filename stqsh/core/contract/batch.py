@@ -8,11 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from stqsh.core.base.clock import BatchTiming
+from stqsh.core.base.clock import NEVER, NO_FLOORS, BatchTiming, Floors
+from stqsh.core.objects.kept_sizes import KeptSizes
 from stqsh.core.state.slot_state import SlotState
-from stqsh.spec.chunk import WHY, Chunk, ChunkOrder, Phase, unpack_json, unpack_struct
+from stqsh.spec.chunk import WHY, Chunk, ChunkKind, ChunkOrder, Phase, unpack_json, unpack_struct
 from stqsh.spec.clock import BatchClock
-from stqsh.spec.stats import StreamMemory
+from stqsh.spec.stats import KeptEvents, StreamMemory
 from stqsh.spec.stream import StreamSpec
 
 EXPIRED = WHY.index("expired")
@@ -31,6 +32,8 @@ class SlotBatch:
         by_stream: The chunks of each stream.
         totals: Counts, and durations in µs, summed over the streams.
         memory: The memory figures of streams with RETAIN SIGNIFICANT, by id.
+        floors: The floors of streams that keep a number of bytes, by id, once records are counted.
+        kept: What these streams keep after the batch, by id.
     """
 
     state: SlotState
@@ -39,6 +42,8 @@ class SlotBatch:
     by_stream: dict[int, list[Chunk]]
     totals: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_TOTALS, 0))
     memory: dict[int, StreamMemory] = field(default_factory=dict)
+    floors: dict[int, Floors] = field(default_factory=dict)
+    kept: dict[int, KeptEvents] = field(default_factory=dict)
 
     @staticmethod
     def of(state: SlotState, chunks: list[Chunk]) -> SlotBatch:
@@ -72,7 +77,18 @@ class SlotBatch:
         first, last = clock.first_step, clock.last_step
         base, tick = clock.base_tick or 0, clock.tick_us or 1
         us = spec.keep_us if event else spec.report_every_us
-        return BatchTiming(first, last, base, tick, us or -1, EXPIRED if event else DISCONNECTED)
+        silent = EXPIRED if event else DISCONNECTED
+        return BatchTiming(first, last, base, tick, us or -1, silent, self.floors.get(spec.id, NO_FLOORS))
+
+    def count_sizes(self, spec: StreamSpec, chunks: list[Chunk]) -> None:
+        """Count the bytes of a stream's records, and set its floors, if it keeps a number of bytes."""
+        if spec.keep_bytes is not None:
+            sizes, timing = KeptSizes.of(self.state, spec), self.timing(spec)
+            counted = batches(ChunkKind.SIZES, chunks)
+            self.floors[spec.id] = sizes.count(counted, spec.keep_bytes, timing)
+            least, floor = self.timing(spec).least(timing.last), sizes.floor_us(timing.tick)
+            held = sizes.bytes_since(least, timing.tick)
+            self.kept[spec.id] = KeptEvents(held, None if floor == -NEVER else floor)
 
     def add(self, **amounts: int) -> None:
         """Add to the totals."""

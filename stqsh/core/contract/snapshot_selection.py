@@ -16,6 +16,7 @@ from stqsh.core.conditions.resolver import Resolver
 from stqsh.core.kernels.events.transitions import StoredArrays
 from stqsh.core.kernels.geometry.distance import distances
 from stqsh.core.kernels.index.scan import EVER, count_in_box, in_box
+from stqsh.core.objects.kept_sizes import stored_floor
 from stqsh.core.objects.object_table import ObjectTable
 from stqsh.core.objects.row_table import RowTable
 from stqsh.core.state.slot_state import SlotState
@@ -79,7 +80,8 @@ class PresentObjects:
         now = tick * (clock.tick_us or 1)
         lasts = spec.keep_us if spec.is_event else spec.report_every_us
         table = ObjectTable(state, f"s{stream_id}/objects", spec)
-        return PresentObjects(table, Resolver(state, spec), now, EVER if lasts is None else now - lasts)
+        since = max(EVER if lasts is None else now - lasts, stored_floor(state, spec))
+        return PresentObjects(table, Resolver(state, spec), now, since)
 
     def within(self, window_us: int) -> PresentObjects:
         """Return the objects whose records are from `now - window_us` or later."""

@@ -68,10 +68,13 @@ def next_refresh(timing: BatchTiming, every_us: int, first: int, last: int, clos
     return step if step <= last else NEVER
 
 
-def timing_at(timing: BatchTiming, refresh: Refresh) -> BatchTiming:
-    """Return a timing of the one step of a refresh, whose time is its instant."""
+def timing_at(timing: BatchTiming, refresh: Refresh, seen: int) -> BatchTiming:
+    """Return a timing of the one step of a refresh, whose time is its instant.
+
+    `seen` is the last step whose records count; so do its floors.
+    """
     step, instant = refresh
-    return timing._replace(first=step, last=step, base=instant - step + 1, tick=1)
+    return timing.seen_at(seen)._replace(first=step, last=step, base=instant - step + 1, tick=1)
 
 
 class DueQueries(NamedTuple):
@@ -208,9 +211,9 @@ def change_instants(
 
 
 def stored_points(batch: StreamBatch, later: int) -> Array:
-    """Return the instants from which records count and removed objects no longer do; µs, int64 (n,).
+    """Return the instants from which records count, and removed objects and those below a floor do not.
 
-    `later` is the number of steps after its own step at which a record first counts.
+    They are µs, int64 (n,). `later` is the number of steps after its own step at which a record first counts.
     """
     return np.concatenate([_stored_from(objects, later) for objects in (batch.objects, batch.focal)])
 
@@ -223,7 +226,8 @@ def window_points(batch: StreamBatch, windows_us: Array) -> Array:
 
 def _stored_from(objects: BatchObjects, later: int) -> Array:
     removed = np.empty(0, np.int64) if objects.removals.since is None else objects.removals.since
-    steps = np.concatenate([objects.rows.arrays.step, removed[removed < NEVER]])
+    floors = objects.timing.floors.step
+    steps = np.concatenate([objects.rows.arrays.step, removed[removed < NEVER], floors])
     instants: Array = objects.timing.at(np.unique(steps) + later)
     return instants
 

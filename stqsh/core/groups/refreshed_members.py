@@ -40,7 +40,7 @@ class ObjectsAsOf(BatchObjects):
         self.table, self.rows, self.stored = objects.table, objects.rows, objects.stored
         self.sources, self.numbers, self.versions = objects.sources, objects.numbers, objects.versions
         self.removals = objects.removals
-        self.timing = timing_at(objects.timing, due.refresh)
+        self.timing = timing_at(objects.timing, due.refresh, due.seen)
         self._places, self.coded_columns = {}, objects.coded_columns
         self._objects, self._seen, self._instant = objects, due.seen, due.refresh.instant
 
@@ -129,12 +129,20 @@ class EventsAsOf(BatchObjects):
         self.events = objects.events
         self._steps = np.array([due.refresh.step for due in dues])
         self._instants = np.array([due.refresh.instant for due in dues])
+        self._floors = self.timing.floors.at(np.array([due.seen for due in dues]))
 
     def reasons(self, versions: Array, objects: Array, steps: Array) -> tuple[Array, Array]:
         """Return why events left at refreshes, given by their steps, and what to show."""
         lasts = np.full(len(versions), self.timing.report)
-        why = np.where(self.are_too_old(versions, lasts, steps), self.timing.silent, LEFT).astype(np.int8)
+        late = self.are_too_old(versions, lasts, steps) | self._are_below_floors(versions, steps)
+        why = np.where(late, self.timing.silent, LEFT).astype(np.int8)
         return why, self.numbers.or_keys(versions, objects)
+
+    def _are_below_floors(self, versions: Array, steps: Array) -> Array:
+        """Return whether versions are older than the floors at refreshes, given by step; bool (n,)."""
+        floors = self._floors[np.searchsorted(self._steps, steps)]
+        below: Array = (versions >= 0) & (times_of(self, np.maximum(versions, 0)) < floors)
+        return below
 
     def are_too_old(self, versions: Array, ages_us: Array, steps: Array) -> Array:
         """Return whether versions exceed ages at refreshes, given by step; -1 for no age; bool (n,)."""
@@ -202,6 +210,13 @@ class _Spans(NamedTuple):
     end: Array
 
 
+class _Looks(NamedTuple):
+    """The instants of refreshes, and the floors as of them; µs, int64 (n,) each, ascending."""
+
+    instants: Array
+    floors: Array
+
+
 def member_changes(
     context: QueryContext, dues: Sequence[DueQueries], positions: Array, windows_us: Array
 ) -> MemberChanges | None:
@@ -228,14 +243,16 @@ def member_changes(
     timed = compare[context.queries.template[positions]]
     first, steps = context.batch.timing.first, np.array([due.refresh.step for due in dues])
     instants = np.array([due.refresh.instant for due in dues])
+    floors = context.batch.timing.floors.at(np.array([due.seen for due in dues]))
+    looks = _Looks(instants, floors)
     begin = np.searchsorted(steps, since, side="right")
     found = []
     if not timed.all():
         pairs = context.holders(positions[~timed], arrivals, first)
-        found.append(_spans(context, arrivals, pairs, begin, instants, windows_us))
+        found.append(_spans(context, arrivals, pairs, begin, looks, windows_us))
     if timed.any():
         pairs = context.in_fixed_regions(positions[timed], arrivals, first)
-        there = _spans(context, arrivals, pairs, begin, instants, windows_us)
+        there = _spans(context, arrivals, pairs, begin, looks, windows_us)
         if (there.end - there.begin).sum() > PORTION:
             return None
         found.append(_while_they_hold(context, there, instants))
@@ -253,7 +270,7 @@ def _spans(
     arrivals: Transitions,
     pairs: CandidatePairs,
     begin: Array,
-    instants: Array,
+    looks: _Looks,
     windows_us: Array,
 ) -> _Spans:
     """Return during which refreshes, as of their instants, events of pairs are present and in the windows.
@@ -261,10 +278,10 @@ def _spans(
     `begin` has the number of the first refresh that sees each arrival.
     """
     times, windows = times_of(context.batch.objects, arrivals.new)[pairs.event], windows_us[pairs.query]
-    report, begin = context.batch.timing.report, begin[pairs.event]
-    end = np.full(len(times), len(instants))
+    report, begin, instants = context.batch.timing.report, begin[pairs.event], looks.instants
+    end = np.searchsorted(looks.floors, times, side="right")
     if report >= 0:
-        end = np.searchsorted(instants, times + report, side="right")
+        end = np.minimum(end, np.searchsorted(instants, times + report, side="right"))
     inside = np.flatnonzero(windows >= 0)
     entered = np.searchsorted(instants, times[inside], side="right")
     left = np.searchsorted(instants, times[inside] + windows[inside], side="right")

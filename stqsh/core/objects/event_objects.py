@@ -87,7 +87,7 @@ def forget_expired(state: SlotState, stream: int, timing: BatchTiming) -> int:
     Each batch costs one pass over all times. Removing events copies the events that stay, and at least as
     many are removed.
     """
-    if timing.report < 0:
+    if not timing.expires:
         return len(state.array(f"s{stream}/objects/ts"))
     stay = _kept(state, stream, timing)
     there = int(np.count_nonzero(stay))
@@ -105,7 +105,7 @@ def count_kept(state: SlotState, stream: int, timing: BatchTiming) -> int:
 
 def _kept(state: SlotState, stream: int, timing: BatchTiming) -> Array:
     """Return which events have not expired, bool (n,)."""
-    kept: Array = state.array(f"s{stream}/objects/ts") >= timing.at(timing.last) - timing.report
+    kept: Array = state.array(f"s{stream}/objects/ts") >= timing.least(timing.last)
     return kept
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ import pyarrow as pa
 from stqsh.arrays import Array
 from stqsh.core.base.clock import BatchTiming
 from stqsh.core.kernels.events.record_keys import find_duplicates
+from stqsh.core.kernels.events.size_floors import KeyRecords
 from stqsh.core.kernels.jit import frozen
 from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
@@ -27,6 +29,14 @@ _FORGET_KEYS = 1 << 20
 """Keys that are no longer kept are forgotten once there are this many keys, half of which are not kept."""
 
 
+FindDuplicates: TypeAlias = Callable[[KeyRecords, Array], npt.NDArray[np.bool_]]
+"""Marks the records whose key is still kept, given the latest accepted time of each key, which it updates."""
+
+
+def _by_age(keys: KeyRecords, latest: Array) -> npt.NDArray[np.bool_]:
+    return find_duplicates(*keys, latest)
+
+
 class _KeyTimes(StateTable):
     """The latest accepted time of each key, µs."""
 
@@ -37,8 +47,8 @@ class KeptEventKeys:
     """The kept keys of an event stream; the first of several records with the same key stays.
 
     A record is a duplicate if an accepted record of its key is still kept at the start of the record's tick,
-    that is, if it is not older than `KEEP` then (language.md). With `KEEP NONE`, an accepted record is kept
-    during its own tick.
+    that is, if it is not older than `KEEP` (language.md), nor below the floor after the tick before. With
+    `KEEP NONE`, an accepted record is kept during its own tick.
 
     Args:
         state: The state that contains the keys.
@@ -61,7 +71,12 @@ class KeptEventKeys:
         state.release(f"{_prefix(spec)}/")
 
     def duplicates(
-        self, keys: pa.Array[Any], times: Array, begins: Array, hashes: Array | None = None
+        self,
+        keys: pa.Array[Any],
+        times: Array,
+        begins: Array,
+        hashes: Array | None = None,
+        find: FindDuplicates = _by_age,
     ) -> npt.NDArray[np.bool_]:
         """Mark the duplicates among records, (n,); records must be in replay order over all calls.
 
@@ -70,6 +85,7 @@ class KeptEventKeys:
             times: The records' times, int64 µs.
             begins: The starts of the ticks in which the records arrive, int64 µs.
             hashes: The hashes of the keys, if known.
+            find: Finds them, where size matters as well as age.
         """
         places, known = self._keys.intern(keys, hashes), len(self._times)
         self._times.resize(len(self._keys))
@@ -77,7 +93,8 @@ class KeptEventKeys:
         keep = self._keep_us
         kept_from = np.full(len(begins), _NEVER + 1) if keep is None else begins - keep
         times = begins if keep == 0 else times
-        found = find_duplicates(frozen(places), frozen(times), frozen(kept_from), self._times.latest)
+        records = KeyRecords(frozen(places), frozen(times), frozen(kept_from))
+        found = find(records, self._times.latest)
         if len(begins) and len(self._times) > _FORGET_KEYS:
             self._forget(int(kept_from[-1]))
         return found
@@ -88,7 +105,14 @@ class KeptEventKeys:
         """Mark the duplicates among records of a live stream, with `_step` and `_hash`, in replay order."""
         times = records.column(spec.time).view(pa.int64()).to_numpy()
         steps, hashes = (records.column(name).to_numpy() for name in ("_step", "_hash"))
-        return self.duplicates(records.column(spec.key), times, timing.at(steps), hashes)
+        floors = timing.floors.at(steps - 1)
+
+        def find(keys: KeyRecords, latest: Array) -> npt.NDArray[np.bool_]:
+            return _by_age(keys._replace(kept_from=frozen(np.maximum(keys.kept_from, floors))), latest)
+
+        is_limited = spec.keep_bytes is not None
+        find_them = find if is_limited else _by_age
+        return self.duplicates(records.column(spec.key), times, timing.at(steps), hashes, find_them)
 
     def content(self, spec: StreamSpec) -> pa.RecordBatch:
         """Return all keys of a stream, and the latest time of each."""

@@ -217,7 +217,7 @@ class HeldAnswers:
         updates = updates._replace(query=ids, distance=None if np.isnan(far).all() else far)
         held = updates.show.copy()
         held[: len(turns.op)] = _held_before(rows, turns, terms.timing.first)
-        first, last, base, tick, _, _ = terms.timing
+        first, last, base, tick = terms.timing[:4]
         clock, steps = BatchClock(first, last, base, tick, closing=terms.closing), terms.first_looks()
         is_looked = terms.awake & (steps <= last) & (steps < terms.bye)
         looked = queries.id[is_looked]

@@ -37,7 +37,7 @@ from stqsh.engine.ingest.crossing_records import (
     with_crossings,
     with_role,
 )
-from stqsh.engine.ingest.event_dealer import deal_events, take_in_keys
+from stqsh.engine.ingest.event_dealer import count_sizes, deal_events, take_in_keys
 from stqsh.engine.ingest.record_sieve import RecordSieve, sieve_of_dealer
 from stqsh.engine.ingest.task_reader import packed_records
 from stqsh.routing.table import RoutingTable
@@ -48,7 +48,7 @@ from stqsh.storage.blobs import Blobs
 from stqsh.storage.slot_files import dealer_name
 from stqsh.storage.stream_routes import published_table
 
-_KINDS = (ChunkKind.DEAL_ORDER, ChunkKind.DEAL_RECORDS, ChunkKind.DEAL_SEEDS)
+_KINDS = (ChunkKind.DEAL_ORDER, ChunkKind.DEAL_SIZES, ChunkKind.DEAL_RECORDS, ChunkKind.DEAL_SEEDS)
 _SPARE = 1024
 """The number of silent objects allowed beyond half of the stored ones."""
 
@@ -85,10 +85,13 @@ class Dealer:
         if not self.spec.is_event:
             return self._deal_objects(_DealtObjects(state, self.spec), seeds, order, found)
         take_in_keys(state, self.spec, seeds)
-        if order is None or not found:
+        if order is None:
+            return []
+        floors = count_sizes(state, self.spec, order, batches(ChunkKind.DEAL_SIZES, chunks))
+        if not found:
             return []
         table = self._table(order)
-        dealt = deal_events(state, self.spec, order, found, table)
+        dealt = deal_events(state, self.spec, order, found, floors, table)
         sieve = sieve_of_dealer(self.blobs, self.spec, order, table)
         return [*self._to_slots(state.slot, order, [dealt], sieve)]
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from stqsh.core.kernels.index.hashing import hash_keys
+from stqsh.core.objects.kept_sizes import counted_sizes
 from stqsh.engine.ingest.copied_queries import CopyCommands, last_records, separated
 from stqsh.engine.ingest.crossing_records import (
     DealtRecords,
@@ -296,6 +297,7 @@ def record_chunks(
         sieve = sieve_of_task(task, stream, table)
         yield from _to_slots(task, piece, _dealt(task, stream, records, table), wanted, sieve=sieve)
     yield from _to_followers(task, piece, records)
+    yield from _size_chunks(task, piece, records)
 
 
 def live_chunks(task: SourceTask, piece: LiveSlice, routing: StreamRouting) -> Iterator[Chunk]:
@@ -315,6 +317,7 @@ def live_chunks(task: SourceTask, piece: LiveSlice, routing: StreamRouting) -> I
         sieve = sieve_of_task(task, stream, table, sees_all=piece.is_only)
         yield from _to_slots(task, piece, _dealt(task, stream, records, table), task.wanted, sieve=sieve)
     yield from _to_followers(task, piece, records)
+    yield from _size_chunks(task, piece, records)
     if reports:
         order = ChunkOrder(Phase.RECORDS, piece.index)
         span = (task.first_step, task.last_step)
@@ -409,6 +412,21 @@ def _to_followers(
     focal = records.filter(pa.array(np.isin(records["_hash"].to_numpy(), hash_keys(keys))))
     for order, payload, rows in packed_records(focal, piece.index):
         yield from _to_all(task, piece.stream_id, "focal", order, payload, rows)
+
+
+def _size_chunks(
+    task: SourceTask, piece: StreamSlice | LiveSlice, records: pa.RecordBatch
+) -> Iterator[Chunk]:
+    """Yield the bytes of a slice's records for all slots and dealers, for a stream that keeps a size.
+
+    Logs hold these chunks in full, so they are of a phase before the records.
+    """
+    stream = task.streams[piece.stream_id]
+    if stream.keep_bytes is None or not records.num_rows:
+        return
+    order, payload = ChunkOrder(Phase.SEEDS, piece.index), pack(counted_sizes(records, stream))
+    for kind in (ChunkKind.SIZES, *((ChunkKind.DEAL_SIZES,) if stream.id in task.dealing else ())):
+        yield from _to_all(task, stream.id, kind, order, payload)
 
 
 def packed_records(

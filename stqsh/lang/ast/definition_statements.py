@@ -42,6 +42,14 @@ class WithColumns:
 
 
 @dataclass(frozen=True)
+class Kept(Node):
+    """What `KEEP 1 day, 2 GB` asks for: a duration, a size, or both."""
+
+    time: Quantity | None
+    size: Quantity | None
+
+
+@dataclass(frozen=True)
 class CreateStream(WithColumns, Statement):
     """`CREATE MOVING|EVENT STREAM`: omitted parts are None, or empty for the column list.
 
@@ -67,7 +75,7 @@ class CreateStream(WithColumns, Statement):
     max_speed: Quantity | Literal | None = None
     order_by: OneOf["TIME", "ARRIVAL"] | None = None
     pace: float | OneOf["MAX"] | None = None
-    keep: Quantity | OneOf["NONE"] | None = None
+    keep: Kept | OneOf["NONE"] | None = None
     retain: Name | None = None
     archive: Literal | None = None
 

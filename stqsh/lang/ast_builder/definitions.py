@@ -66,6 +66,8 @@ rules(
         "order_clause": clause_of("order_by", "ORDER BY"),
         "pace_clause": clause_of("pace", "PACE"),
         "keep_clause": clause_of("keep", "KEEP"),
+        "kept": lambda parts: statements.Kept(parts[0], parts[1], span=parts[0].span),
+        "kept_size": lambda parts: statements.Kept(None, parts[0], span=parts[0].span),
         "retain_clause": clause_of("retain", "RETAIN"),
         "archive_clause": clause_of("archive", "ARCHIVE TO"),
         "location_clause": clause_of_list("location", "LOCATION"),

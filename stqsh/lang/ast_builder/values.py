@@ -86,7 +86,7 @@ def whole(parts: Parts) -> int:
     return value
 
 
-@rule("duration", "length", "any_speed")
+@rule("duration", "length", "any_speed", "size")
 def quantity(parts: Parts) -> Quantity:
     """Return a number with a unit."""
     match = _QUANTITY.fullmatch(parts[0])

@@ -164,14 +164,16 @@ def _settings(node: statements.CreateStream) -> tuple[str | None, ...]:
         None if node.max_speed is None else f"MAX SPEED {_speed(node.max_speed)}",
         node.order_by and f"ORDER BY {node.order_by}",
         None if node.pace is None else f"PACE {pace(node.pace)}",
-        "KEEP NONE" if node.keep == "NONE" else quantity("KEEP", _quantity(node.keep)),
+        _keep(node.keep),
         None if node.retain is None else f"RETAIN {node.retain.text}",
         None if node.archive is None else f"ARCHIVE TO {constant(node.archive)}",
     )
 
 
-def _quantity(value: Quantity | str | None) -> Quantity | None:
-    return value if isinstance(value, Quantity) else None
+def _keep(keep: statements.Kept | str | None) -> str | None:
+    if isinstance(keep, statements.Kept):
+        return f"KEEP {', '.join(constant(value) for value in (keep.time, keep.size) if value is not None)}"
+    return keep and f"KEEP {keep}"
 
 
 def _speed(value: Quantity | Literal) -> str:

@@ -40,6 +40,7 @@ _WORDS = {
     "duration": f"a duration such as {EXAMPLES['duration']}",
     "length": f"a length such as {EXAMPLES['length']}",
     "speed": f"a speed such as {EXAMPLES['speed']}",
+    "size": f"a size such as {EXAMPLES['size']}",
     "pace": "a pace such as 10x",
 }
 _SILENT = frozenset({"function", "alias", "topic"})
@@ -66,7 +67,7 @@ _ANY_VALUE = frozenset(
         "-",
     }
 )
-_UNITS = frozenset({"duration", "length", "speed"})
+_UNITS = frozenset({"duration", "length", "speed", "size"})
 _NAME = "IDENT"
 _AFTER_NAMES = frozenset({"FROM", "AS", "WHERE", "SELECT"})
 _RIGHT_SIGNS = {"=>": ">=", "==": "=", "=<": "<=", "><": "<>"}

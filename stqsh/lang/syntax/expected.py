@@ -44,6 +44,7 @@ _BY_TERMINAL = {
     "A_DURATION": "duration",
     "A_LENGTH": "length",
     "A_SPEED": "speed",
+    "A_SIZE": "size",
     "TIMES": "pace",
 }
 _AFTER_FROM = frozenset({

@@ -26,6 +26,7 @@ class RecordSchema:
             query have none of the four.
         order: "time" or "arrival".
         event: whether records are never replaced, and kept for `keep_us` (None: for ever).
+        keep_bytes: the most bytes of events that are kept; None for any number.
         times: the format of TIMESTAMP columns.
         places: the location columns of rows that may be anywhere, or have no place.
         numbers_rows: whether the key is the row's number, which is not a column of the files.
@@ -43,6 +44,7 @@ class RecordSchema:
     order: str = "time"
     event: bool = False
     keep_us: int | None = None
+    keep_bytes: int | None = None
     times: TimeFormat = field(default_factory=TimeFormat)
     numbers_rows: bool = False
     places: tuple[str, str] | None = None
@@ -60,6 +62,7 @@ class RecordSchema:
             spec.order,
             spec.is_event,
             spec.keep_us,
+            spec.keep_bytes,
             TimeFormat.of(spec.source.options),
             spec.numbers_rows,
             derived=spec.derived,

@@ -15,7 +15,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from stqsh.core.kernels.events.size_floors import KeyRecords
 from stqsh.core.objects.kept_keys import KeptEventKeys
+from stqsh.core.objects.kept_sizes import KeptSizes, SizedRecords, record_sizes
 from stqsh.core.state.slot_state import SlotState
 from stqsh.sources.formats.record_parser import ParsedRecords
 from stqsh.sources.formats.record_schema import RecordSchema
@@ -98,16 +100,39 @@ def write_sorted(
         The number of dropped duplicates: records of an event stream whose key already exists.
     """
     runs, duplicates = list(_sorted_runs(parts, layout, scratch, run_bytes)), 0
-    events = KeptEventKeys(SlotState.fresh(0), "kept", layout.keep_us) if layout.event else None
+    events = _KeptEvents(layout) if layout.event else None
     for batch in merge_runs(runs, layout):
         if events is not None:
-            times = batch.column(layout.time).cast(pa.int64()).to_numpy()
-            begins = batch.column(TICK).to_numpy() * layout.tick_us
-            again = events.duplicates(batch.column(layout.key), times, begins)
+            again = events.duplicates(batch)
             batch = batch.filter(pa.array(~again)) if again.any() else batch  # noqa: PLW2901
             duplicates += int(again.sum())
         writer.append(batch)
     return duplicates
+
+
+class _KeptEvents:
+    """The events that are kept while records are replayed; duplicates of their keys are dropped."""
+
+    def __init__(self, layout: RecordSchema) -> None:
+        state = SlotState.fresh(0)
+        self._layout, self._keys = layout, KeptEventKeys(state, "kept", layout.keep_us)
+        self._sizes = None if layout.keep_bytes is None else KeptSizes(state, "sizes")
+
+    def duplicates(self, records: pa.RecordBatch) -> NDArray[np.bool_]:
+        """Mark the records, which are in replay order over all calls, whose key is kept; bool (n,)."""
+        layout, sizes, limit = self._layout, self._sizes, self._layout.keep_bytes
+        times = records.column(layout.time).cast(pa.int64()).to_numpy()
+        ticks = records.column(TICK).to_numpy()
+        keys, begins = records.column(layout.key), ticks * layout.tick_us
+        if sizes is None or limit is None:
+            return self._keys.duplicates(keys, times, begins)
+        counted = record_sizes(records, layout.columns)
+        arriving = SizedRecords(ticks, times // layout.tick_us, counted)
+
+        def find(keys: KeyRecords, latest: NDArray[np.int64]) -> NDArray[np.bool_]:
+            return sizes.find_duplicates(keys, latest, arriving, limit, layout.tick_us)
+
+        return self._keys.duplicates(keys, times, begins, find=find)
 
 
 def _sorted_runs(

@@ -9,7 +9,7 @@ from support.oracle.fold import Oracle, Update, alike, fold, in_log_order, world
 from support.oracle.geometry import EARTH_M, distance
 from support.oracle.snapshots import snapshot
 from support.oracle.text import terms
-from support.oracle.whole import accepted, after, moments, run, stale
+from support.oracle.whole import accepted, after, moments, run, sorted_out, stale
 
 __all__ = [
     "EARTH_M",
@@ -26,6 +26,7 @@ __all__ = [
     "parts_of",
     "run",
     "snapshot",
+    "sorted_out",
     "stale",
     "terms",
     "value",

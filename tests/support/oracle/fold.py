@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cmp_to_key
 from typing import Any, NamedTuple
 
-from support.cases import Case, Clock, Command, Row, Spec
+from support.cases import Case, Clock, Command, Row, Spec, by_step
 from support.oracle.expressions import World, parts_of, value
 from support.oracle.geometry import Place, distance
 
@@ -102,6 +102,47 @@ def world_of(case: Case) -> World:
     return World(case.spec["x"], case.spec["y"], case.spec["planar"], case.tables, case.areas)
 
 
+WIDTHS = {"BIGINT": 8, "DOUBLE": 8, "TIMESTAMP": 8, "INT": 4, "FLOAT": 4, "BOOLEAN": 1}
+
+
+def size_of(row: Row, spec: Spec) -> int:
+    """The bytes that a record counts."""
+    texts = [row[name] or "" for name, kind in spec["columns"] if kind == "STRING"]
+    return sum(WIDTHS.get(kind, 0) for _, kind in spec["columns"]) + sum(len(text.encode()) for text in texts)
+
+
+@dataclass
+class Room:
+    """What KEEP with a size leaves of an event stream: each kept event as its tick and its bytes.
+
+    floor: the tick before which events are gone, None while none are. repeated: the duplicates of each step,
+    which take room where they are not known in advance.
+    """
+
+    limit: int | None
+    events: list[tuple[int, int]] = field(default_factory=list)
+    floor: int | None = None
+    repeated: dict[int, list[Row]] = field(default_factory=dict)
+
+    def take(self, tick: int, size: int) -> None:
+        if self.floor is None or tick >= self.floor:
+            self.events.append((tick, size))
+
+    def let_go(self, now: int) -> None:
+        """After a tick: as long as there is too much, the oldest time slot goes."""
+        while self.limit is not None and sum(size for _, size in self.events) > self.limit:
+            oldest = min(tick for tick, _ in self.events)
+            ends = {k: (oldest // 2**k + 1) * 2**k for k in range(39)}
+            old_enough = [end for k, end in ends.items() if now - end >= 1024 * 2**k]
+            self.floor = max([oldest + 1, *old_enough])
+            self.events = [(tick, size) for tick, size in self.events if tick >= self.floor]
+
+
+def room_of(case: Case) -> Room:
+    """The room of a case's stream before its first step."""
+    return Room(case.spec.get("keep_bytes"), repeated=by_step(case.repeated))
+
+
 @dataclass
 class Oracle:
     """One stream's state after some step, and its queries.
@@ -118,20 +159,22 @@ class Oracle:
     stale: int = 0
     arrived: dict[Any, int] = field(default_factory=dict)
     closing: int = 0
+    room: Room = field(default_factory=lambda: Room(None))
+    floor: int | None = None
     _window: tuple[int, int | None] | None = None
 
     @staticmethod
     def of(case: Case) -> Oracle:
         """The state before a case's first step."""
-        return Oracle(case.spec, case.clock, world_of(case))
+        return Oracle(case.spec, case.clock, world_of(case), room=room_of(case))
 
     def step(self, n: int, commands: list[Command], records: list[Row]) -> list[Update]:
         """Take a step's commands, then its records; what must be told."""
         before, out = dict(self.stored), []
         for command in commands:
             out += self._command(n, command, before)
-        for row in records:
-            self._record(row)
+        floor_before = self.floor
+        self.take(n, records)
         self.note_arrivals(n)
         for query_id, query in list(self.queries.items()):
             if self._has_ended(query, n):
@@ -141,7 +184,7 @@ class Oracle:
             elif (query.spec.get("first") or {}).get("sync_us") is None:
                 out += self._told(n, query_id, query)
             elif (instant := self.instant(n, query.spec["first"]["sync_us"])) is not None:
-                with self.as_of(instant, before, query.spec["first"].get("window_us")):
+                with self.as_of(instant, before, query.spec["first"].get("window_us"), floor_before):
                     out += self._told(n, query_id, query)
         for query in self.queries.values():
             query.earlier = None
@@ -162,15 +205,17 @@ class Oracle:
         return last if last >= self.clock.at(n) else None
 
     @contextmanager
-    def as_of(self, instant: int, stored: dict[Any, Row], window_us: int | None) -> Iterator[None]:
+    def as_of(
+        self, instant: int, stored: dict[Any, Row], window_us: int | None, floor: int | None
+    ) -> Iterator[None]:
         """Look at what was stored as of an instant; with a window at the records of that time only."""
-        here = self.clock, self.stored
+        here = self.clock, self.stored, self.floor
         self.clock = Instant(self.clock.base_tick, self.clock.tick_us, instant)
-        self.stored, self._window = stored, (instant, window_us)
+        self.stored, self._window, self.floor = stored, (instant, window_us), floor
         try:
             yield
         finally:
-            (self.clock, self.stored), self._window = here, None
+            (self.clock, self.stored, self.floor), self._window = here, None
 
     def _in_window(self, row: Row) -> bool:
         if self._window is None or self._window[1] is None:
@@ -265,8 +310,9 @@ class Oracle:
 
     def _silent(self, row: Row, n: int) -> bool:
         """Disconnected, or (an event) expired."""
-        lasts = self.spec["keep_us" if self.is_event else "report_every_us"]
-        return bool(lasts) and row[self.spec["time"]] < self.clock.at(n) - lasts
+        lasts, time = self.spec["keep_us" if self.is_event else "report_every_us"], row[self.spec["time"]]
+        is_gone = self.floor is not None and time < self.floor * self.clock.tick_us
+        return is_gone or (bool(lasts) and time < self.clock.at(n) - lasts)
 
     @property
     def is_event(self) -> bool:
@@ -277,6 +323,15 @@ class Oracle:
         return self.stored[name][self.spec["key"]]
 
     # --- what comes in ---
+
+    def take(self, n: int, records: list[Row]) -> None:
+        """Take the records of a step."""
+        for row in records:
+            self._record(row)
+        for row in [*records, *self.room.repeated.get(n, [])] if self.room.limit is not None else []:
+            self.room.take(row[self.spec["time"]] // self.clock.tick_us, size_of(row, self.spec))
+        self.room.let_go(self.clock.base_tick + n - 1)
+        self.floor = self.room.floor
 
     def _record(self, row: Row) -> None:
         key, time = row[self.spec["key"]], self.spec["time"]

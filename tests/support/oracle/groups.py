@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from support.cases import Case, Row, Spec, by_step
 from support.oracle.expressions import value
-from support.oracle.fold import Live, Oracle, since_when, world_of
+from support.oracle.fold import Live, Oracle, room_of, since_when, world_of
 from support.oracle.text import terms
 from support.oracle.whole import moments
 
@@ -59,8 +59,7 @@ class GroupOracle(Oracle):
                     query.spec = query.spec | {name: command[name] for name in ("region", "condition")}
                 case "drop":
                     out += self._gone(n, command["id"], "dropped")
-        for row in records:
-            self._record(row)
+        self.take(n, records)
         self.note_arrivals(n)
         for id_, query in list(self.queries.items()):
             assert isinstance(query, LiveGroups)
@@ -233,7 +232,7 @@ def _double(exact: Fraction) -> float | None:
 
 def run_groups(case: Case) -> list[GroupUpdate]:
     """All updates of a case of aggregate queries in log order."""
-    oracle = GroupOracle(case.spec, case.clock, world_of(case))
+    oracle = GroupOracle(case.spec, case.clock, world_of(case), room=room_of(case))
     records, commands = by_step(case.records), by_step(case.commands)
     told = [u for n in moments(case) for u in oracle.step(n, commands.get(n, []), records.get(n, []))]
     return group_order(told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from support.cases import Case, Row, by_step
-from support.oracle.fold import world_of
+from support.oracle.fold import room_of, world_of
 from support.oracle.groups import GroupOracle, GroupUpdate, LiveGroups, group_order
 from support.oracle.whole import moments
 
@@ -15,7 +15,7 @@ class RefreshOracle(GroupOracle):
 
     def step(self, n: int, commands: list[Any], records: list[Row]) -> list[GroupUpdate]:  # type: ignore[override]
         """Take a step; refreshes see what was stored before its records."""
-        self._before = dict(self.stored)
+        self._before, self._floor_before = dict(self.stored), self.floor
         return super().step(n, commands, records)
 
     def _changed(self, n: int, id_: int, query: LiveGroups) -> list[GroupUpdate]:
@@ -25,7 +25,7 @@ class RefreshOracle(GroupOracle):
         instant = self.instant(n, spec["sync_us"])
         if instant is None:
             return []
-        with self.as_of(instant, self._before, spec.get("window_us")):
+        with self.as_of(instant, self._before, spec.get("window_us"), self._floor_before):
             return super()._changed(n, id_, query)
 
 
@@ -34,7 +34,7 @@ def run_refreshes(case: Case, closing: int = 0, every_step: bool = False) -> lis
 
     `every_step` visits the steps too in which nothing can happen (the same, but slower).
     """
-    oracle = RefreshOracle(case.spec, case.clock, world_of(case), closing=closing)
+    oracle = RefreshOracle(case.spec, case.clock, world_of(case), closing=closing, room=room_of(case))
     records, commands = by_step(case.records), by_step(case.commands)
     told: list[GroupUpdate] = []
     last = max(case.steps, closing)

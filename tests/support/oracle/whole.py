@@ -6,7 +6,7 @@ from typing import Any
 
 from support.cases import Case, Clock, Row, Spec, by_step
 from support.oracle.expressions import value
-from support.oracle.fold import Oracle, Update, world_of
+from support.oracle.fold import Oracle, Room, Update, size_of, world_of
 
 
 def nows(e: Any) -> list[Any]:
@@ -83,8 +83,8 @@ def run(case: Case, every_step: bool = False, closing: int = 0) -> list[Update]:
 def after(case: Case, step: int) -> Oracle:
     """The state after a step, for looks at it."""
     oracle = Oracle.of(case)
-    for _, row in sorted((r for r in case.records if r[0] <= step), key=lambda r: r[0]):
-        oracle._record(row)
+    for n, records in sorted(by_step([r for r in case.records if r[0] <= step]).items()):
+        oracle.take(n, records)
     return oracle
 
 
@@ -98,16 +98,31 @@ def accepted(spec: Spec, clock: Clock, records: list[tuple[int, Row]]) -> list[t
 
     A duplicate has the key of an accepted one that is still kept at the start of the record's tick.
     """
+    return sorted_out(spec, clock, records)[0]
+
+
+def sorted_out(
+    spec: Spec, clock: Clock, records: list[tuple[int, Row]], *, live: bool = False
+) -> tuple[list[tuple[int, Row]], list[tuple[int, Row]]]:
+    """The accepted records, and the duplicates; `live`: these take room, too."""
     if spec["kind"] != "event":
-        return records
+        return records, []
     kept: dict[Any, int] = {}
-    out = []
+    out, again, room, now = [], [], Room(spec.get("keep_bytes")), None
     for step, row in records:
         if row[spec["x"]] is None or row[spec["y"]] is None:
             continue
-        key, begins = row[spec["key"]], clock.at(step)
+        if now not in (None, step):
+            room.let_go(clock.base_tick + now - 1)
+        key, begins, now = row[spec["key"]], clock.at(step), step
         is_kept = key in kept and (spec["keep_us"] is None or kept[key] >= begins - spec["keep_us"])
-        if not is_kept:
-            kept[key] = begins if spec["keep_us"] == 0 else row[spec["time"]]
+        is_new = not is_kept or (room.floor is not None and kept[key] < room.floor * clock.tick_us)
+        if is_new or live:
+            room.take(row[spec["time"]] // clock.tick_us, size_of(row, spec))
+        if is_new:
+            kept[key] = max(kept.get(key, row[spec["time"]]), row[spec["time"]])
+            kept[key] = begins if spec["keep_us"] == 0 else kept[key]
             out.append((step, row))
-    return out
+        else:
+            again.append((step, row))
+    return out, again

@@ -93,6 +93,7 @@ def specs(draw: st.DrawFn, tick_us: int, features: frozenset[str] = frozenset(),
     )
     if event and "forgotten" in features:
         lasts = 0
+    room = draw(st.sampled_from([None, None, 60, 150, 400, 1000])) if event and lasts != 0 else None
     return {
         "id": stream_id,
         "name": f"{'posts' if event else 'taxis'}{stream_id}",
@@ -112,6 +113,7 @@ def specs(draw: st.DrawFn, tick_us: int, features: frozenset[str] = frozenset(),
         "order": "arrival",
         "retain": "all",
         "keep_us": lasts if event else None,
+        "keep_bytes": room,
         "pace": None,
         "source": {"type": "file", "glob": "none", "format": None, "options": {}},
     }

@@ -12,7 +12,7 @@ import numpy as np
 
 from stqsh.arrays import Array
 from stqsh.core.base.clock import NEVER, BatchTiming
-from stqsh.core.kernels.events.transitions import AcceptedRows, RowArrays, StoredArrays, expiry
+from stqsh.core.kernels.events.transitions import AcceptedRows, RowArrays, StoredArrays, ages_of, expiry
 from stqsh.core.kernels.jit import Int, kernel
 
 
@@ -48,18 +48,22 @@ def version_spans(
     known = len(stored.known)
     begin = np.full(len(versions), timing.first - 1, np.int64)
     end = np.full(len(versions), timing.first - 1, np.int64)
+    ages, (floor_steps, floors), after = ages_of(timing), timing.floors, timing.last + 1
+    old_x, old_ts, is_known = stored.x, stored.ts, stored.known
+    row_x, row_ts, row_step = rows.x, rows.ts, rows.step
+    live, until, first = accepted.live, accepted.until, accepted.first
     for i in range(len(versions)):
         v = versions[i]
         if v < known:
-            if stored.known[v] and not np.isnan(stored.x[v]):
-                r = accepted.first[v]
-                replaced = rows.step[r] if r >= 0 else np.int64(NEVER)
-                end[i] = min(replaced, expiry(stored.ts[v], timing), timing.last + 1)
+            if is_known[v] and not np.isnan(old_x[v]):
+                r = first[v]
+                replaced = row_step[r] if r >= 0 else np.int64(NEVER)
+                end[i] = min(replaced, expiry(old_ts[v], ages, floor_steps, floors), after)
         else:
             r = v - known
-            begin[i] = rows.step[r]
-            if accepted.live[r] and not np.isnan(rows.x[r]):
-                end[i] = min(accepted.until[r], expiry(rows.ts[r], timing), timing.last + 1)
+            begin[i] = row_step[r]
+            if live[r] and not np.isnan(row_x[r]):
+                end[i] = min(until[r], expiry(row_ts[r], ages, floor_steps, floors), after)
     return VersionSpans(begin, end)
 
 

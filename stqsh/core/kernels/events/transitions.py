@@ -187,12 +187,52 @@ def accept_events(obj: Array, objects: int) -> AcceptedRows:
     )
 
 
+class Ages(NamedTuple):
+    """When records expire by age, see `BatchTiming`; numbers only, so that passing them costs nothing."""
+
+    report: int
+    tick: int
+    base: int
+
+
+@inlined
+def ages_of(timing: BatchTiming) -> Ages:
+    """Return the ages at which records expire."""
+    return Ages(timing.report, timing.tick, timing.base)
+
+
+@inlined
+def expiry(ts: Int, ages: Ages, floor_steps: Array, floors: Array) -> Int:
+    """Return the first step at which a record of time ts is older than REPORT EVERY or a floor allows.
+
+    `floor_steps` and `floors` are the arrays of `BatchTiming.floors`, bound to names outside of loops.
+    """
+    end = np.int64(NEVER)
+    if ages.report >= 0:
+        end = np.int64((ts + ages.report) // ages.tick - ages.base + 2)
+    low, high = 0, len(floors)
+    while low < high:  # the first floor above ts
+        middle = (low + high) >> 1
+        if floors[middle] <= ts:
+            low = middle + 1
+        else:
+            high = middle
+    if low < len(floors) and floor_steps[low] < end:
+        end = floor_steps[low]
+    return end
+
+
 @kernel
-def expiry(ts: Int, timing: BatchTiming) -> Int:
-    """Return the first step at which a record of time ts is older than REPORT EVERY allows."""
-    if timing.report < 0:
-        return np.int64(NEVER)
-    return np.int64((ts + timing.report) // timing.tick - timing.base + 2)
+def least_at(step: Int, timing: BatchTiming) -> Int:
+    """Return the time before which records have expired at a step, µs; see `expiry`."""
+    least = np.int64(-NEVER)
+    if timing.report >= 0:
+        least = np.int64((timing.base + step - 1) * timing.tick - timing.report)
+    if len(timing.floors.step):
+        held = np.searchsorted(timing.floors.step, step, side="right")
+        if held > 0:
+            least = max(least, timing.floors.least[held - 1])
+    return least
 
 
 @kernel
@@ -215,7 +255,11 @@ def build(
     An object that departs has no place from then on. Steps without events cost nothing.
     """
     objects, count = len(stored.known), len(rows.obj)
-    silent = _expiring(accepted, rows, stored, timing)
+    silent, ages, (floor_steps, floors) = (
+        _expiring(accepted, rows, stored, timing),
+        ages_of(timing),
+        timing.floors,
+    )
     ox, oy = places_after(accepted.old, rows.step - 1, rows, stored, timing)
     size = 2 * np.sum(accepted.live) + len(silent)
     events = room_for(size)
@@ -226,7 +270,7 @@ def build(
         o, v, step = rows.obj[r], objects + r, rows.step[r]
         events.step[k], events.obj[k], events.old[k], events.new[k] = step, o, accepted.old[r], v
         events.ox[k], events.oy[k] = ox[r], oy[r]
-        end = expiry(rows.ts[r], timing)
+        end = expiry(rows.ts[r], ages, floor_steps, floors)
         present = end > step and not (len(roles) and roles[r] == _DEPARTED)
         events.nx[k] = rows.x[r] if present else np.nan
         events.ny[k] = rows.y[r] if present else np.nan
@@ -235,7 +279,8 @@ def build(
             _add_expiry(events, k, end, o, np.int32(v), Point(rows.x[r], rows.y[r]))
             k += 1
     for o in silent:
-        _add_expiry(events, k, expiry(stored.ts[o], timing), o, o, Point(stored.x[o], stored.y[o]))
+        end = expiry(stored.ts[o], ages, floor_steps, floors)
+        _add_expiry(events, k, end, o, o, Point(stored.x[o], stored.y[o]))
         k += 1
     return first_of(events, k)
 
@@ -245,17 +290,19 @@ def _expiring(accepted: AcceptedRows, rows: RowArrays, stored: StoredArrays, tim
     """Return the objects whose stored record disconnects in this batch before a row replaces it; int32."""
     found = np.empty(256, np.int32)
     used = 0
-    if timing.report < 0 or timing.last < timing.first:
+    if timing.last < timing.first:
         return found[:used]
-    # Present before the batch: ts >= at(first - 1) - report. Too old after it: ts < at(last) - report.
-    low = (timing.base + timing.first - 2) * timing.tick - timing.report
-    high = (timing.base + timing.last - 1) * timing.tick - timing.report
+    low, high = least_at(timing.first - 1, timing), least_at(timing.last, timing)
+    if low == high:
+        return found[:used]
+    ages, (floor_steps, floors) = ages_of(timing), timing.floors
+    # Present before the batch: ts >= low. Too old after it: ts < high.
     for o in range(len(stored.known)):
         ts = stored.ts[o]
         if ts < low or ts >= high or not stored.known[o] or np.isnan(stored.x[o]):
             continue
         r = accepted.first[o]
-        if r >= 0 and rows.step[r] <= expiry(ts, timing):
+        if r >= 0 and rows.step[r] <= expiry(ts, ages, floor_steps, floors):
             continue
         if used == len(found):
             more = np.empty(2 * used, np.int32)
@@ -323,11 +370,14 @@ def places_after(
     x, y = np.full(len(versions), np.nan), np.full(len(versions), np.nan)
     row_x, row_y, row_ts = rows.x, rows.y, rows.ts
     old_x, old_y, old_ts = stored.x, stored.y, stored.ts
-    objects, each = len(old_x), np.int64(len(steps) > 1)
-    since = timing.report + (1 - timing.base) * timing.tick
+    objects, each, limited = len(old_x), np.int64(len(steps) > 1), len(timing.floors.step) > 0
+    report, tick = timing.report, timing.tick
+    since = report + (1 - timing.base) * tick
     for i in range(len(versions)):
         version, row = versions[i], versions[i] - objects
-        least = steps[i * each] * timing.tick - since if timing.report >= 0 else -NEVER  # see `expiry`
+        least = steps[i * each] * tick - since if report >= 0 else -NEVER  # see `expiry`
+        if limited:
+            least = least_at(steps[i * each], timing)
         if row >= 0:
             if row_ts[row] >= least:
                 x[i], y[i] = row_x[row], row_y[row]
@@ -345,8 +395,7 @@ def places_around(
     kept, x, y = np.empty(count, np.int32), np.empty(count), np.empty(count)
     row_x, row_y, row_ts = rows.x, rows.y, rows.ts
     old_x, old_y, old_ts = stored.x, stored.y, stored.ts
-    objects, since = len(old_x), timing.report + (1 - timing.base) * timing.tick
-    least = step * timing.tick - since if timing.report >= 0 else -NEVER  # see `expiry`
+    objects, least = len(old_x), least_at(step, timing)
     for i in range(np.uint64(count)):
         version, row = versions[i], versions[i] - objects
         if row >= 0:

@@ -12,7 +12,7 @@ import numpy as np
 
 from stqsh.arrays import Array
 from stqsh.core.base.clock import BatchTiming
-from stqsh.core.kernels.events.transitions import RowArrays, StoredArrays, Transitions, expiry
+from stqsh.core.kernels.events.transitions import RowArrays, StoredArrays, Transitions, ages_of, expiry
 from stqsh.core.kernels.index.static_rects import IS, WAS, CandidatePairs
 from stqsh.core.kernels.jit import kernel
 
@@ -54,14 +54,15 @@ def reasons(versions: Array, steps: Array, sources: VersionSources, timing: Batc
     reason is `left`.
     """
     rows, stored = sources
-    known = len(stored.known)
-    why = np.empty(len(versions), np.int8)
+    known, silent = len(stored.known), timing.silent
+    why, ages, (floor_steps, floors) = np.empty(len(versions), np.int8), ages_of(timing), timing.floors
+    row_x, row_ts, old_x, old_ts = rows.x, rows.ts, stored.x, stored.ts
     for i in range(len(versions)):
         v = versions[i]
-        x, ts = (stored.x[v], stored.ts[v]) if v < known else (rows.x[v - known], rows.ts[v - known])
+        x, ts = (old_x[v], old_ts[v]) if v < known else (row_x[v - known], row_ts[v - known])
         why[i] = LEFT
-        if expiry(ts, timing) <= steps[i]:
-            why[i] = timing.silent
+        if expiry(ts, ages, floor_steps, floors) <= steps[i]:
+            why[i] = silent
         elif np.isnan(x):
             why[i] = GONE
     return why

@@ -21,6 +21,7 @@ from stqsh.core.kernels.events.transitions import (
     StoredArrays,
     Transitions,
     accept_row,
+    ages_of,
     expiry,
     first_of,
     room_for,
@@ -203,7 +204,7 @@ def _arrive(run: _Run, span: IndexRange, k: Int) -> Int:
     """Add the events of the step's accepted rows, and return the number of events."""
     rows, stored, timing = run.source
     plan, state, accepted, events = run.plan, run.state, run.accepted, run.events
-    known = len(stored.known)
+    known, ages, (floor_steps, floors) = len(stored.known), ages_of(timing), timing.floors
     for at in range(span.begin, span.end):
         r = plan.order[at]
         if not accepted.live[r]:
@@ -212,7 +213,7 @@ def _arrive(run: _Run, span: IndexRange, k: Int) -> Int:
         if not np.isnan(state.x[o]):
             state.refs[o] -= plan.counts[old]
         k = _add_departure(run, rows.step[r], o, old, known + r, k)
-        if expiry(rows.ts[r], timing) > rows.step[r] and not np.isnan(rows.x[r]):
+        if expiry(rows.ts[r], ages, floor_steps, floors) > rows.step[r] and not np.isnan(rows.x[r]):
             state.x[o], state.y[o] = rows.x[r], rows.y[r]
             state.refs[o] += plan.counts[known + r]
             events.nx[k - 1], events.ny[k - 1] = rows.x[r], rows.y[r]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from stqsh.lang.ast.expressions import Literal, Quantity
-from stqsh.lang.ast.statements import CreateStream, DataSource, FileSource, GeneratorSource, Options
+from stqsh.lang.ast.statements import CreateStream, DataSource, FileSource, GeneratorSource, Kept, Options
 from stqsh.lang.binder.definitions.column_roles import (
     ColumnRoles,
     Columns,
@@ -34,7 +34,7 @@ from stqsh.spec.stream import (
     SourceSpec,
     StreamSpec,
 )
-from stqsh.units import EXAMPLES, UNITS, metres, metres_per_second, microseconds
+from stqsh.units import EXAMPLES, UNITS, metres, metres_per_second, microseconds, size_in_bytes
 
 _POLE = 90.0
 
@@ -49,9 +49,10 @@ def create_stream(
     """
     if stream.archive is not None and stream.kind != "event":
         raise BindError("ARCHIVE TO is for EVENT streams: what KEEP lets go", stream.archive.span)
-    if stream.archive is not None and not isinstance(stream.keep, Quantity):
+    if stream.archive is not None and not isinstance(stream.keep, Kept):
         raise BindError(
-            "ARCHIVE TO needs KEEP with a duration, after which events go to the archive", stream.archive.span
+            "ARCHIVE TO needs KEEP with a duration or a size, beyond which events go to the archive",
+            stream.archive.span,
         )
     _check_retention(stream)
     check_free(stream.name, catalogue)
@@ -100,6 +101,7 @@ def _spec(stream: CreateStream, columns: list[tuple[str, str]], roles: ColumnRol
         order="arrival" if stream.order_by == "ARRIVAL" else "time",
         retain="significant" if stream.retain and stream.retain.text == "SIGNIFICANT" else "all",
         keep_us=_keep_us(stream),
+        keep_bytes=_keep_bytes(stream),
         archive=None if stream.archive is None else str(stream.archive.value),
         pace=stream.pace.lower() if isinstance(stream.pace, str) else stream.pace,
         numbers_rows=roles.numbers_rows,
@@ -230,12 +232,22 @@ def _keep_us(stream: CreateStream) -> int | None:
     if stream.keep is not None and stream.kind != "event":
         raise BindError(
             "KEEP is for EVENT streams: of a moving object the last record is kept",
-            stream.keep.span if isinstance(stream.keep, Quantity) else stream.name.span,
+            stream.keep.span if isinstance(stream.keep, Kept) else stream.name.span,
             hint="REPORT EVERY says after what silence an object leaves",
         )
     if stream.keep == "NONE":
         return 0
-    return duration_us(stream.keep, "KEEP") if isinstance(stream.keep, Quantity) else None
+    return _optional_us(stream.keep.time, "KEEP") if isinstance(stream.keep, Kept) else None
+
+
+def _keep_bytes(stream: CreateStream) -> int | None:
+    size = stream.keep.size if isinstance(stream.keep, Kept) else None
+    if size is None:
+        return None
+    given = size_in_bytes(size.number, size.unit)
+    if given < 1:
+        raise BindError("KEEP must be at least a byte", size.span)
+    return given
 
 
 def _speed(value: Quantity | Literal | None) -> float | None:
