@@ -75,7 +75,8 @@ class WindowIntervals:
         and events must stay as long as the window.
         """
         spec, timing = self._batch.spec, self._batch.timing
-        if not spec.is_event or spec.keeps_none or due.seen != due.refresh.step - 1 or self._is_disturbed:
+        leaves_early = spec.keeps_none or spec.keep_bytes is not None or self._is_disturbed
+        if not spec.is_event or leaves_early or due.seen != due.refresh.step - 1:
             return np.zeros(len(positions), np.bool_)
         windows, every = schedule.windows_us[positions], schedule.every_us[positions]
         base = np.gcd(np.maximum(windows, 1), np.maximum(every, 1))
