@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from core.slots import SPEC, TICK, UNIT, Slot, of_kind, records, register, stats
+from core.slots import SPEC, TICK, UNIT, Slot, of_kind, records, register, stats, updates
 from stqsh.core.aggregate import aggregate
 from stqsh.core.evaluate import evaluate
 from stqsh.core.state import string_dictionary
@@ -219,3 +221,28 @@ def test_a_batch_that_does_not_follow_is_refused(first):
         slot.batch(first, 4)
     slot.batch(3, 2)
     slot.batch(3, 4)
+
+
+NEAREST_TWO = {"type": "nearest", "k": 2, "x": 0.0, "y": 0.0}
+
+
+@pytest.mark.parametrize(("kind", "region"), [("range", UNIT), ("nearest", NEAREST_TWO)])
+def test_an_older_query_that_a_slot_gets_to_know_does_not_take_the_place_of_one_that_resumes(kind, region):
+    """A new routing brings queries with lower numbers to the slot in the step of a RESUME."""
+
+    def first(id_):
+        command = register(id_, region)
+        return command | {"query": command["query"] | {"kind": kind}}
+
+    slot, other, merging = Slot(), Slot(), SlotState.fresh(0)
+
+    def sent(step, rows, commands, elsewhere):
+        chunks = [replace(chunk, slot=1) for chunk in other.batch(step, step, [], elsewhere)]
+        return updates(aggregate(merging, [*slot.batch(step, step, rows, commands), *chunks]))
+
+    pause, resume = ({"op": op, "id": 5} for op in ("pause", "resume"))
+    assert sent(1, [(1, "a", 0.5, 0.5, 1)], [first(5)], [first(4), first(5)]) == [(1, 5, "+", "a", "none")]
+    assert sent(2, [], [pause], [pause]) == []
+    assert sent(3, [(3, "a", None, None, 3)], [], []) == []
+    back = sent(4, [], [first(4) | {"step": 1}, resume], [resume])
+    assert [one[:4] for one in back] == [(4, 5, "-", "a")]

@@ -53,12 +53,15 @@ def run_kind(kind: QueryKind, batch: StreamBatch, output: BatchOutput) -> None:
     moved = set() if batch.older is None else _take_over(logic, batch.older)
     _drop(logic)
     _pause(logic)
-    rescaled = np.empty(0, np.int64) if batch.commands.memory is None else logic.rescale()
+    rescaled = np.empty(0, np.int64) if batch.commands.memory is None else logic.queries.id[logic.rescale()]
+    # A query that is new only to this slot moves others to higher positions, so it is registered before
+    # any position is remembered.
+    registered = _register(logic)
     _alter(logic, PAUSED)
     resumed = np.empty(0, np.int64) if is_elsewhere else _resume(logic, moved)
-    registered = _register(logic)
     altered = _alter(logic, ACTIVE, resumed)
-    logic.begun = np.concatenate([np.setdiff1d(rescaled, altered), resumed, registered, altered])
+    rescaled = np.setdiff1d(logic.queries.positions(rescaled), altered)
+    logic.begun = np.concatenate([rescaled, resumed, registered, altered])
     logic.on_events(logic.begun)
     _end(logic)
     output.chunks += logic.chunks()
