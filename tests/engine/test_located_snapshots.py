@@ -136,13 +136,13 @@ def test_the_engine_itself_asks_for_the_places_of_objects(
     session: Session, executors: Executors, located: LocatedSnapshots
 ) -> None:
     taxis = next(one.spec for one in live_streams(session.connection.db) if one.name == "taxis")
-    found = located.table(question(taxis, [taxis.x, taxis.y]))
+    found = located.table(question(taxis, [taxis.x, taxis.y], most=100))
     expected = ask(session, f"SELECT {taxis.x}, {taxis.y} FROM taxis;", direct=True)
     assert [sorted(map(str, rows)) for rows in tables([expected])] == [sorted(map(str, found.to_pylist()))]
     assert found.num_rows > 3
     executors.busy = {"executor_h_1"}
     with pytest.raises(NotPublishedError, match="executor_h_1 is gone"):
-        located.table(question(taxis, [taxis.x]))
+        located.table(question(taxis, [taxis.x], most=100))
 
 
 def test_slots_at_different_steps_are_no_answer(

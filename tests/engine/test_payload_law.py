@@ -43,7 +43,7 @@ def test_the_same_bytes_come_out_when_all_payloads_go_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mishaps: Container[int]
 ) -> None:
     together = Together.of(
-        sampled(script_cases((1_000_000,), EVERY | {"snapshots"}), CASES, seed=4)
+        sampled(script_cases((1_000_000,), EVERY | {"snapshots"}), CASES, seed=1)
     )  # a case with updates
     file = together.write(tmp_path)
     text = file.read_text(encoding="utf-8")

@@ -18,7 +18,6 @@ from stqsh.lang.ast.expressions import Literal, Name
 from stqsh.lang.ast.statements import CreateFunction, Parameters
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.syntax.parse import parse
-from stqsh.sources.route_settings import settings_of_layout
 from stqsh.spec.measure import QueryMeasure
 from stqsh.spec.query import QuerySpec, join_texts
 from stqsh.spec.source_facts import extent_text, pace_text, records_text, set_aside_text, span_text
@@ -41,7 +40,6 @@ from stqsh.storage.queries.query_streams import QueryStreamRow, live_query_strea
 from stqsh.storage.rows import AreaRow, QueryRow, SinkRow, StreamRow, StreamStatus, TableRow
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.sinks.sink_catalogue import live_sinks
-from stqsh.storage.stream_routes import stream_routes
 from stqsh.units import counted, format_duration, format_instant
 
 _DEFINITIONS = (
@@ -292,6 +290,9 @@ def _routings(connection: Connection) -> Iterator[str]:
 
     The settings by which a stream was laid out come before it, and those of the session after it.
     """
+    from stqsh.sources.route_settings import settings_of_layout  # numpy: only when needed
+    from stqsh.storage.stream_routes import stream_routes
+
     settings = session_settings(connection.db)
     for stream in live_streams(connection.db):
         for route in stream_routes(connection.db, stream.id)[-1:]:
