@@ -93,7 +93,7 @@ def laid_tables(draw: st.DrawFn) -> RoutingTable:
     fitting = [one for one in ADJUSTERS.values() if strategy in one.fits]
     if not fitting:
         return table
-    changed = replace(load, records=draw(st.permutations(list(load.records))))
+    changed = replace(load, records=np.array(draw(st.permutations(load.records.tolist()))))
     return draw(st.sampled_from(fitting)).propose(table, changed, 1.05) or table
 
 
