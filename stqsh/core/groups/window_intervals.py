@@ -108,7 +108,7 @@ class WindowIntervals:
         return found
 
     def _open(self, group: str, ids: Array, base: int, due: DueQueries) -> None:
-        """Prepare the intervals of a group for a refresh; they begin anew if they lack one of the queries."""
+        """Prepare a group's intervals for a refresh; they are dropped if they lack one of the queries."""
         if f"{group}/ids" in self._state:
             known = self._state.array(f"{group}/ids")
             if np.isin(ids, known).all() and len(known) <= _SPARE + 2 * len(ids):

@@ -2,11 +2,11 @@
 
 A tree takes a limited number of queries; further ones begin a tree whose levels, quad-tree and interval trees
 follow from the queries and records of that time. A query that is removed is only marked, and is entered again
-where it was if it returns. Once enough are marked, all trees are built anew without them.
+where it was if it returns. Once enough are marked, all trees are rebuilt without them.
 
 Other than in the paper, ranges and intervals are tested where queries are reached, in the leaves, rather than
 on the way with a list of queries that failed: fewer are left there. A query with `CONTAINS ANY` goes on under
-each of its words. All trees are also built anew once there are records to estimate costs by.
+each of its words. All trees are also rebuilt once there are records to estimate costs by.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LAZY = 64
 """The fewest queries that are removed together; they are at least a quarter of the active ones, too."""
 
 ENOUGH = 256
-"""The number of records that costs are estimated by; trees built before as many came are built anew."""
+"""The number of records that costs are estimated by; trees built before that are rebuilt."""
 
 _FULL = 16
 """The number of queries a node of an interval tree is made for."""

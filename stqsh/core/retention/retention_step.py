@@ -22,7 +22,6 @@ def take_out(batch: StreamBatch) -> Array | None:
 
     The piece is evaluated in one of two ways: by one `evaluate_run`; or by reference counts
     (`InterestTracker.follow`), the decision from counts, `shed`, and the removal, in this order.
-    `InterestTracker.follow`, the decision by counts, `shed`, and the removal.
 
     Returns:
         The objects that stay after the last step, bool (objects,). For a stream that retains all objects or

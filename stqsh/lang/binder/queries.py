@@ -183,7 +183,9 @@ def _timed(spec: QuerySpec, place: Span) -> QuerySpec:
         spec = _limited(spec)
     if spec.kind in (NEAREST.name, NEAREST_TOP_N.name):
         spec = _refreshed(spec)
-    if spec.kind not in BUILT_IN or any(changes_always(one.value) for one in spec.result.select):
+    if any(changes_always(one.value) for one in spec.result.select):
+        raise NotSupportedError("changes => true where a selected value changes with NOW in each step", place)
+    if spec.kind not in BUILT_IN:
         raise NotSupportedError(f"changes of what depends on NOW, of a {spec.kind} query", place)
     return with_timing(spec, each_step=True)
 

@@ -75,7 +75,7 @@ def adjust(table: RoutingTable, load: Load, limit: float, growth: float = GROWTH
 def _next_table(
     table: RoutingTable, costs: Floats, loads: Floats, load: Load, most: float
 ) -> RoutingTable | None:
-    """Return the table after one remedy with at most so many copies of queries; None if there is none."""
+    """Return the table after one remedy that keeps copies of queries within `most`; None if none does."""
     best = best_remedy(table.slot, costs, loads)
     if best.leaves and query_copies(moved := _moved(table, best, len(best.leaves)), load) <= most:
         return moved

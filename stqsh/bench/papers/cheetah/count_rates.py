@@ -118,7 +118,7 @@ def _rows(scale: RoutingScale, slots: Sequence[int], sides: Sequence[int], paper
 
 
 def _states(table: RoutingTable, side: int, drawn: Records, rng: np.random.Generator) -> list[SlotState]:
-    """Return slots that have the objects, and count them in so many cells per side."""
+    """Return slots that have the objects and count them in `side` x `side` cells."""
     nowhere = np.full((1, 4), 2.0)
     driven = DrivenSlots(table, replace(EVENTS, grid=side), range_queries(nowhere), nowhere)
     driven.take(drawn, rng)
