@@ -15,7 +15,7 @@ FORMATS = ("jsonl", "csv", "tsv", "geojson", "markdown", "table", "vertical")
 SCHEMES = ("auto", "dark", "light", "none")
 DURABILITY = ("process", "disk")
 SHEDDING = ("off", "object", "query")
-INDEXES, WINDOWS = ("forest", "chtree"), ("records", "mtindex")
+INDEXES, WINDOWS = ("auto", "forest", "chtree"), ("records", "mtindex")
 """The names of indexes of queries, and of windows."""
 SIDES = (16, 32, 64, 128, 256, 512, 1024)
 """The numbers of cells per side that tables of routings may have."""
@@ -370,10 +370,17 @@ KEYS: tuple[Setting, ...] = (
     ),
     Setting(
         "index.queries",
-        "what finds the queries of a record: forest, trees of words and a grid; chtree, CH-trees",
+        "what finds the queries of a record: forest, trees of words and a grid; chtree, CH-trees; auto",
         _one_of(INDEXES),
-        lambda: "forest",
+        lambda: "auto",
         INDEXES,
+    ),
+    Setting(
+        "index.tree_queries",
+        "the most queries of a CH-tree; further ones begin another tree, which each record visits, too",
+        _count,
+        lambda: 1_000_000,
+        ("1000000", "1000"),
     ),
     Setting(
         "index.windows",
