@@ -230,10 +230,10 @@ def test_explain_names_the_index_that_each_query_is_in(tmp_path):
     ]
     wide = "REGISTER QUERY wide AS SELECT id FROM posts WHERE likes < 90;"
     with local_session(tmp_path, slots=2) as session:
-        rows_of(session, f"{create} {' '.join(asked)} {wide} RUN;")
+        rows_of(session, f"{create} {' '.join(asked)} {wide} RUN 30 STEPS;")
         assert items(session, "EXPLAIN q3;")["index"] == "CH-trees (of at most 1,000,000 queries)"
         assert items(session, "EXPLAIN wide;")["index"].startswith("grid: ")
-        rows_of(session, "SET index.queries = forest; RUN FOR 1 STEP;")
+        rows_of(session, "SET index.queries = forest; RUN 10 STEPS;")
         assert items(session, "EXPLAIN q3;")["index"].startswith("grid: ")
 
 
