@@ -29,10 +29,10 @@ from stqsh.spec.region import EverywhereSpec
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.asked_questions import AskedSnapshots, recent_snapshots
 from stqsh.storage.catalogue import area_boxes
-from stqsh.storage.control_log import ControlDb, get_meta, keeps_heads_in_spark
+from stqsh.storage.control_log import ControlDb, get_meta, keeps_heads_in_spark, last_seq
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
-from stqsh.storage.queries.living_queries import living_queries
+from stqsh.storage.queries.living_queries import ids_of, living_queries
 from stqsh.storage.rows import Progress
 from stqsh.storage.slot_files import PublishedSlots
 
@@ -66,6 +66,8 @@ class RecentInput:
         texts: the records' terms, if leaves are or may be split by texts.
         settings: the settings of routings.
         asked: the snapshots that were asked while these records came.
+        ids: the ids of these queries, int64 (m,).
+        looked: a row of the log: queries that were registered or altered after it may be missing.
     """
 
     bounds: Bounds
@@ -75,6 +77,8 @@ class RecentInput:
     texts: RecentTexts | None = None
     settings: RouteSettings = field(default_factory=RouteSettings)
     asked: AskedSnapshots = field(default_factory=AskedSnapshots.none)
+    ids: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    looked: int = 0
     _loads: dict[Cells, Load] = field(default_factory=dict, init=False, repr=False)
 
     def load(self, cells: Cells) -> Load:
@@ -169,6 +173,7 @@ def recent_input(
     x, y = found.x[present], found.y[present]
     bounds = bounds or bounds_of(np.column_stack([x, y]))
     geometry = QueryRouting(1, lambda _: [], lambda area: area_boxes(control, area))
+    looked = last_seq(control)
     living = living_queries(control, stream.id, 1 << 62, progress.tick_us, progress.step + 1)
     boxes = [geometry.boxes(stream, one) for one in living.queries]
     texts = None
@@ -179,7 +184,8 @@ def recent_input(
         texts = RecentTexts(TextTerms.of(found.texts.filter(mask)).among(sought.term), sought)
     asked = recent_snapshots(home, stream.id, _first_step(progress, stream, settings.recent))
     every = np.concatenate([np.empty((0, 4)), *boxes])
-    return RecentInput(bounds, x, y, every, texts, settings, asked)
+    ids = np.array([id_ for one in living.queries for id_ in ids_of(one)], np.int64)
+    return RecentInput(bounds, x, y, every, texts, settings, asked, ids, looked)
 
 
 def _first_step(progress: Progress, stream: StreamSpec, recent: int) -> int:

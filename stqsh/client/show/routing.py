@@ -112,8 +112,24 @@ def _stream_row(
         ),
         *(ratio, None if last is None else round(last.entry.predicted, 2), copies, costs),
         _unsent(progress.stats, stream.id),
-        *("moving" if is_moving else "in force", _change(last)),
+        *(_state(last, is_taken=taken is not None, is_moving=is_moving), _change(last)),
     )
+
+
+def _state(last: StreamRoute | None, *, is_taken: bool, is_moving: bool) -> str:
+    """Return whether the last change is in force; for one in packages, how many queries have moved.
+
+    Args:
+        last: the newest routing.
+        is_taken: whether it has taken effect.
+        is_moving: whether it has not, and streams run.
+    """
+    if last is None or not last.entry.cuts:
+        return "moving" if is_moving else "in force"
+    if is_taken and last.entry.is_complete:
+        return "in force"
+    learned = (0, *last.entry.learned)
+    return f"moved {learned[last.entry.package + is_taken]:,} of {learned[-1]:,} queries"
 
 
 def _unsent(stats: BatchStats, stream_id: int) -> str | None:
