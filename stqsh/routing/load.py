@@ -30,11 +30,14 @@ class CostWeights(NamedTuple):
         record: the weight of a record: c1 of STAR (section 6).
         pair: the weight of a record and a continuous query over its cell: c2 of STAR.
         read: the weight of a record and a recent snapshot over its cell: c3 of STAR.
+        reaches: whether a continuous query for nearest neighbours counts only in the cells in which they are
+            expected; otherwise it counts everywhere, as it is on every slot.
     """
 
     record: float
     pair: float
     read: float = 0.0
+    reaches: bool = False
 
     @property
     def a_record(self) -> float:
@@ -47,7 +50,7 @@ METRICS = {
     "records": CostWeights(1.0, 0.0),
     "pairs": CostWeights(0.0, 1.0),
     "star": CostWeights(RECORD, PAIR, READ),
-    "sstd": CostWeights(0.0, 1.0, 1.0),
+    "sstd": CostWeights(0.0, 1.0, 1.0, reaches=True),
 }
 """Workload metrics by name.
 
@@ -56,7 +59,8 @@ the checks of queries that Tornado counts (equation 1).
 
 `star` is STAR's whole estimate, with snapshots (section 6). What its workers spend on views has no term
 there, and costs slots nothing here: views are in the clients. `sstd` is SSTD's equation 2: all kinds of
-queries count alike, the continuous ones for the records that come, the others for those that they visit. Its
+queries count alike, the continuous ones for the records that come, the others for those that they visit;
+those for nearest neighbours in the cells that they are expected to reach, see `neighbour_reach`. Its
 factor for the words of a query is 1 here, because a cell is too small for statistics of words, and slots
 index words.
 """
@@ -93,6 +97,11 @@ class Load:
         records = np.bincount(cells.of_places(x, y), minlength=side * side).astype(np.float64)
         spans = cells.of_boxes(boxes.reshape(-1, 4))
         return Load(cells, records.reshape(side, side), coverage(spans, side), spans=spans)
+
+    def with_queries(self, boxes: Floats) -> Load:
+        """Return the load with other queries, by their boxes, float64 (m, 4)."""
+        spans = self.cells.of_boxes(boxes)
+        return replace(self, queries=coverage(spans, self.cells.side), spans=spans)
 
     @property
     def cost(self) -> Floats:

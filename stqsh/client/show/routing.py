@@ -180,7 +180,7 @@ def _slot_rows(stream: str, table: RoutingTable, recent: RecentInput) -> Iterato
     load, table = recent.load(table.cells), recent.measured(table)
     loads, total = slot_loads(table, load.cost), float(load.cost.sum())
     records, queries = slot_records(table, load.records), _touched(table, recent).sum(axis=0)
-    snapshots = table.slots_touching(recent.asked.boxes).sum(axis=0)
+    snapshots = table.slots_touching(recent.asked_boxes(table.cells, load.records)).sum(axis=0)
     cells = np.bincount(table.leaf.ravel(), minlength=len(table.slot))
     for slot in range(table.slots):
         mine = table.slot == slot
