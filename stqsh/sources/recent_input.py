@@ -68,6 +68,7 @@ class RecentInput:
         texts: the records' terms, if leaves are or may be split by texts.
         settings: the settings of routings.
         asked: the snapshots that were asked while these records came.
+        is_event: whether it is a stream of events.
         neighbours: the continuous queries for the neighbours of places.
         of_neighbours: bool (m,), which rows of `boxes` are theirs.
         ids: the ids of these queries, int64 (m,).
@@ -83,6 +84,7 @@ class RecentInput:
     asked: AskedSnapshots = field(default_factory=AskedSnapshots.none)
     ids: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     looked: int = 0
+    is_event: bool = False
     neighbours: Neighbours = field(default_factory=Neighbours.none)
     of_neighbours: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
     _loads: dict[Cells, Load] = field(default_factory=dict, init=False, repr=False)
@@ -95,7 +97,7 @@ class RecentInput:
                 load = load.with_queries(self._reached(cells, load.records))
             if len(self.asked.boxes):
                 asked = cells.of_boxes(self.asked_boxes(cells, load.records))
-                load = replace(load, asked=coverage(asked, cells.side))
+                load = replace(load, asked=coverage(asked, cells.side), is_sorted=self.is_event)
             if self.texts is not None:
                 terms, sought = self.texts
                 of_records, of_queries = cells.of_places(self.x, self.y), cells.of_boxes(self.boxes)
@@ -212,7 +214,8 @@ def recent_input(
     every = np.concatenate([np.empty((0, 4)), *boxes])
     ids = np.array([id_ for one in living.queries for id_ in ids_of(one)], np.int64)
     near, of_neighbours = _neighbours(living.queries)
-    return RecentInput(bounds, x, y, every, texts, settings, asked, ids, looked, near, of_neighbours)
+    found_input = RecentInput(bounds, x, y, every, texts, settings, asked, ids, looked, stream.is_event)
+    return replace(found_input, neighbours=near, of_neighbours=of_neighbours)
 
 
 def _neighbours(queries: OlderQueries) -> tuple[Neighbours, NDArray[np.bool_]]:

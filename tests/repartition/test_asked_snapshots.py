@@ -14,7 +14,7 @@ from support.repartition import POSTS, routing, run, write_posts
 from stqsh.client.api import Session
 from stqsh.client.results import Rows
 from stqsh.routing.cells import Cells
-from stqsh.routing.load import METRICS, PAIR, READ, RECORD, Load
+from stqsh.routing.load import METRICS, PAIR, READ, RECORD, UPKEEP, Load
 from stqsh.routing.neighbour_reach import Neighbours, reach_of
 from stqsh.sources.recent_input import recent_input
 from stqsh.sources.route_settings import RouteSettings
@@ -89,6 +89,8 @@ def test_the_load_of_a_cell_by_each_metric() -> None:
     assert expected.keys() == METRICS.keys()
     for name, weights in METRICS.items():
         np.testing.assert_allclose(replace(load, weights=weights, asked=asked).cost, expected[name])
+    sorted_ = replace(load, weights=METRICS["star"], asked=asked, is_sorted=True)
+    np.testing.assert_allclose(sorted_.cost, expected["star"] + UPKEEP * records * (asked > 0))
 
 
 def test_neighbours_count_as_far_as_they_are_expected(session: Session) -> None:

@@ -42,6 +42,7 @@ _SLOT_COLUMNS = (
     "queries",
     "snapshots",
     "share of load",
+    "upkeep",
 )
 
 
@@ -181,6 +182,7 @@ def _slot_rows(stream: str, table: RoutingTable, recent: RecentInput) -> Iterato
     loads, total = slot_loads(table, load.cost), float(load.cost.sum())
     records, queries = slot_records(table, load.records), _touched(table, recent).sum(axis=0)
     snapshots = table.slots_touching(recent.asked_boxes(table.cells, load.records)).sum(axis=0)
+    upkeep = slot_loads(table, load.upkeep)
     cells = np.bincount(table.leaf.ravel(), minlength=len(table.slot))
     for slot in range(table.slots):
         mine = table.slot == slot
@@ -188,4 +190,5 @@ def _slot_rows(stream: str, table: RoutingTable, recent: RecentInput) -> Iterato
             *(stream, slot, int(np.count_nonzero(mine)), int(cells[mine].sum())),
             *(round(float(records[slot])), int(queries[slot]), int(snapshots[slot])),
             f"{loads[slot] / total:.1%}" if total else None,
+            f"{upkeep[slot] / total:.1%}" if total and load.weights.upkeep else None,
         )
