@@ -369,6 +369,13 @@ KEYS: tuple[Setting, ...] = (
         ("0.5", "0.1", "0.9"),
     ),
     Setting(
+        "routing.package",
+        "about how many queries a change of the routing moves in one batch, counted for each slot",
+        _count,
+        lambda: 20_000,
+        ("20000", "5000", "100000"),
+    ),
+    Setting(
         "index.queries",
         "what finds the queries of a record: forest, trees of words and a grid; chtree, CH-trees; auto",
         _one_of(INDEXES),

@@ -73,6 +73,7 @@ ROUTING = Paper(
         "granularity": "routing.granularity:measure",
         "defaults": "routing.defaults:measure",
         "dealing": "routing.dealing:measure",
+        "costs": "routing.costs:measure",
     },
     "routing.trials:prepare",
     has_charts=False,
