@@ -182,7 +182,7 @@ class TreeIndex:
         old, new = (IndexedRecords(*(one[part] for one in records)) for part in _halves(count))
         pairs = self._trees.join(old, new, spans)
         if keywords is not None and said is not None:
-            clear_without_words(keywords, pairs, said)
+            clear_without_words(keywords, pairs, said, has_one=True)
         return pairs
 
     @property

@@ -54,9 +54,18 @@ def records_with_terms(index: KeywordIndex) -> Array:
     return found
 
 
-def clear_without_words(index: KeywordIndex, pairs: CandidatePairs, said: EventTerms) -> None:
-    """Clear WAS and IS of the grid's pairs, by position, where a text lacks the words of the query."""
-    rows = np.flatnonzero(index.queries.with_words & ~index.queries.in_trees)
+def clear_without_words(
+    index: KeywordIndex, pairs: CandidatePairs, said: EventTerms, *, has_one: bool = False
+) -> None:
+    """Clear WAS and IS of other indexes' pairs, by position, where a text lacks words of the query.
+
+    `has_one` says that texts have one word of each query, so that only queries that ask for more are tested.
+    """
+    tested = index.queries.with_words & ~index.queries.in_trees
+    if has_one:
+        words = np.diff(index.asked.start) - np.bitwise_count(index.queries.values)
+        tested &= index.asked.every & (words > 1)
+    rows = np.flatnonzero(tested)
     if not (len(rows) and len(pairs.query)):
         return
     positions = index.queries.position[rows]

@@ -27,7 +27,8 @@ class ChIndex(Standing):
         self.name = "CH(inf)" if limit == ENDLESS else f"CH({limit:,})"
         self.trees = ChTreeIndex(SlotState.fresh(0), "trees", limit)
         self._every = np.ones(len(sought.topic), np.bool_)
-        self._numbers = np.arange(len(sought.topic), dtype=np.int32)
+        rows = np.arange(len(sought.topic), dtype=np.int32)
+        self._tested = np.where(np.diff(sought.start) > 1, rows, np.int32(-1))
 
     def drop(self, rows: Array) -> None:
         """Let rows stand no longer; the trees themselves are lazy."""
@@ -55,7 +56,9 @@ class ChIndex(Standing):
         nowhere = records._replace(x=np.full(len(posts.x), np.nan))
         pairs, every, sought = self.trees.join(nowhere, records, spans), self._every, self.sought
         asked = AskedTerms(sought.start, sought.terms, every, sought.box, every, sought.topic)
-        clear_without_terms(pairs, (records.text, records.text), spans, asked, self._numbers)
+        if not (self._tested >= 0).any():
+            return Pairs(pairs.event, pairs.query)
+        clear_without_terms(pairs, (records.text, records.text), spans, asked, self._tested)
         kept = pairs.flags != 0
         return Pairs(pairs.event[kept], pairs.query[kept])
 
