@@ -226,7 +226,7 @@ def test_explain_names_the_index_that_each_query_is_in(tmp_path):
         f"LOCATION (x, y) TIME ts FROM FILE '{tmp_path}/posts.csv' PLANAR;"
     )
     asked = [
-        f"REGISTER QUERY q{i} AS SELECT id FROM posts WHERE likes BETWEEN {i} AND {i};" for i in range(40)
+        f"REGISTER QUERY q{i} AS SELECT id FROM posts WHERE likes BETWEEN {i} AND {i};" for i in range(90)
     ]
     wide = "REGISTER QUERY wide AS SELECT id FROM posts WHERE likes < 90;"
     with local_session(tmp_path, slots=2) as session:

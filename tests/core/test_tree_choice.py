@@ -28,8 +28,8 @@ def suited(
 
 def test_intervals_pay_off_once_they_save_a_record_enough_tests() -> None:
     assert suited().all()
-    assert not suited(20).any()
-    assert suited(20, held=True).all()
+    assert not suited(50).any()
+    assert suited(50, held=True).all()
     assert not suited(10, held=True).any()
 
 
@@ -64,13 +64,14 @@ def test_without_records_queries_stay_where_they_are() -> None:
 def test_looks_are_taken_after_ever_more_records() -> None:
     looks = RecordLooks(SlotState.fresh(0), "s1/range")
     assert not looks.exist
-    looks.note(0)
+    looks.note(0, 100)
     assert looks.is_due(1) and not looks.is_due(0)
     looks.count(10)
-    looks.note(10)
+    looks.note(10, 100)
     assert looks.is_due(1024) and not looks.is_due(1023)
     looks.count(5000)
-    looks.note(512)
+    looks.note(512, 200)
+    assert looks.is_outgrown(251) and not looks.is_outgrown(250)
     assert looks.is_due(20_000) and not looks.is_due(19_999)
     looks.release()
     assert not looks.exist

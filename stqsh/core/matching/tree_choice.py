@@ -18,14 +18,15 @@ from stqsh.core.texts.keyword_index import KeywordIndex
 from stqsh.core.texts.term_frequencies import PlaceCounts
 from stqsh.spec.stream import Bounds
 
-_PAIRS = 24
-"""The fewest tests of a record that trees are used for; trees in use are left below half of it."""
+_PAIRS = 64
+"""The fewest tests of a record that trees are used for; trees in use are left below half of it. A test takes
+about 0.1 µs, and a walk through trees 2 to 6."""
 
 _LEAST, _MOST = 0.001, 0.5
 """A query is suited if this share of records would be tested, and if no more than `_MOST` of them are in its
 intervals."""
 
-_FIRST_LOOK, _LAST_LOOK = 256, 1 << 20
+_FIRST_LOOK, _LAST_LOOK, _GROWN = 256, 1 << 20, 1.25
 
 
 class SampledRecords(NamedTuple):
@@ -36,9 +37,9 @@ class SampledRecords(NamedTuple):
     numbers: Array
 
 
-def may_pay_off(bounds: Array) -> bool:
-    """Return whether so many queries have `bounds`, as in `suited_queries`, that trees can pay off."""
-    return bool(np.count_nonzero(np.isfinite(bounds).any(axis=(1, 2))) >= _PAIRS)
+def may_pay_off(asking: int) -> bool:
+    """Return whether trees can pay off for so many queries that ask for intervals."""
+    return asking > 0 and asking >= _PAIRS
 
 
 def suited_queries(
@@ -98,8 +99,8 @@ def shares_of_terms(index: KeywordIndex | None, ids: Array) -> Array:
 class RecordLooks:
     """Counts records, so that queries are chosen again once many more have come.
 
-    The array `{prefix}/intervals/looks`, int64 (2,), holds the number of records since the last look, and
-    the number after which the next is due. It exists while enough queries ask for intervals.
+    The array `{prefix}/intervals/looks`, int64 (3,), holds the number of records since the last look, the
+    number after which the next is due, and how many queries asked for intervals. It exists while enough do.
     """
 
     def __init__(self, state: SlotState, prefix: str) -> None:
@@ -118,14 +119,18 @@ class RecordLooks:
 
     def is_due(self, coming: int) -> bool:
         """Return whether a look is due with the records of a batch, which are not counted yet."""
-        since, most = self._state.array(self._name).tolist()
+        since, most, _ = self._state.array(self._name).tolist()
         return bool(coming and since + coming >= most)
 
-    def note(self, sampled: int) -> None:
-        """Note a look at some records; the next one is due after a multiple of those before."""
+    def is_outgrown(self, queries: int) -> bool:
+        """Return whether many more queries ask for intervals than at the last look."""
+        return bool(queries > _GROWN * self._state.array(self._name)[2])
+
+    def note(self, sampled: int, queries: int) -> None:
+        """Note a look at some records and queries; the next is due after a multiple of the records before."""
         before = self._state.array(self._name)[0] if self.exist else 0
         after = min(4 * max(_FIRST_LOOK, int(before)), _LAST_LOOK) if sampled else 1
-        self._state.replace(self._name, np.array([0, after], np.int64))
+        self._state.replace(self._name, np.array([0, after, queries], np.int64))
 
     def release(self) -> None:
         """Take no looks any more."""

@@ -116,8 +116,12 @@ class TreeIndex:
         """Return which queries suit trees better than other indexes, bool (queries,), None for none."""
         columns = self._asked_numbers(context)[:_MOST_NUMBERS]
         bounds = self._bounds(context, columns)
-        if not (columns and may_pay_off(bounds)):
+        asking = int(np.count_nonzero(np.isfinite(bounds).any(axis=(1, 2))))
+        if not may_pay_off(asking):
             self._looks.release()
+            return None
+        is_look = not self._looks.exist or self._is_look_due or self._looks.is_outgrown(asking)
+        if not (is_look or self.is_built):
             return None
         ids = context.queries.id
         held = np.zeros(len(ids), np.bool_)
@@ -127,9 +131,9 @@ class TreeIndex:
         records = SampledRecords(x, y, self._numbers(some, columns))
         shares = shares_of_terms(keywords, ids)
         found = suited_queries(boxes, bounds, shares, records, self._batch.spec.bounds, held)
-        if not held.any() or not self._looks.exist or self._is_look_due:
+        if is_look or not held.any():
             is_counted = keywords is None or keywords.terms.frequencies.total
-            self._looks.note(len(some) if is_counted else 0)
+            self._looks.note(len(some) if is_counted else 0, asking)
         return found if found.any() else None
 
     @property
