@@ -83,7 +83,7 @@ test: $(INSTALLED) $(READY)     ## the quick tests, two at a time; TESTERS=4 say
 	  $(PYTEST) -o tmp_path_retention_policy=failed -m "not ($(SYSTEMS) or hunt)"
 
 test-systems: $(INSTALLED) $(READY)  ## the others: with Spark, clusters, Kafka, browsers, other systems, real data, and the slow ones
-	@$(PYTEST) -m "($(SYSTEMS)) and not hunt"
+	@$(PYTEST) --verbose --durations 40 -m "($(SYSTEMS)) and not hunt"
 
 test-all: test test-systems  ## all tests
 
