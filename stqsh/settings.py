@@ -15,7 +15,7 @@ FORMATS = ("jsonl", "csv", "tsv", "geojson", "markdown", "table", "vertical")
 SCHEMES = ("auto", "dark", "light", "none")
 DURABILITY = ("process", "disk")
 SHEDDING = ("off", "object", "query")
-INDEXES, WINDOWS = ("forest", "chtree"), ("records", "mtindex")
+INDEXES, WINDOWS = ("auto", "forest", "chtree"), ("records", "mtindex")
 """The names of indexes of queries, and of windows."""
 SIDES = (16, 32, 64, 128, 256, 512, 1024)
 """The numbers of cells per side that tables of routings may have."""
@@ -369,11 +369,25 @@ KEYS: tuple[Setting, ...] = (
         ("0.5", "0.1", "0.9"),
     ),
     Setting(
+        "routing.package",
+        "about how many queries a change of the routing moves in one batch, counted for each slot",
+        _count,
+        lambda: 20_000,
+        ("20000", "5000", "100000"),
+    ),
+    Setting(
         "index.queries",
-        "what finds the queries of a record: forest, trees of words and a grid; chtree, CH-trees",
+        "what finds the queries of a record: forest, trees of words and a grid; chtree, CH-trees; auto",
         _one_of(INDEXES),
-        lambda: "forest",
+        lambda: "auto",
         INDEXES,
+    ),
+    Setting(
+        "index.tree_queries",
+        "the most queries of a CH-tree; further ones begin another tree, which each record visits, too",
+        _count,
+        lambda: 1_000_000,
+        ("1000000", "1000"),
     ),
     Setting(
         "index.windows",

@@ -38,7 +38,7 @@ from stqsh.spec.stream import StreamSpec
 
 COPIES = "copies"
 """The header's entry that lists the ids of the streams with a copy, as strings."""
-_LISTS = ("templates", "forms", "lookups")
+_LISTS = ("templates", "forms", "lookups", "index_columns", "index_made")
 """The header's entries that hold lists by prefix, which is that of a kind's queries over a stream."""
 _BEYOND = 1 << 40
 """The first number of the copy's chunks, above all numbers of the stream's own chunks."""

@@ -18,9 +18,10 @@ from stqsh.routing.table import HASHED, RoutingTable
 if TYPE_CHECKING:
     from stqsh.routing.text_splits import TextSample
 
-RECORD, PAIR, READ = 1.0, 0.05, 0.002
-"""The costs of a record, of a record paired with a query over its cell, and of a record that a snapshot over
-its cell reads, 1 ns: c1, c2 and c3 of STAR (section 6)."""
+RECORD, PAIR, READ, UPKEEP = 1.0, 0.05, 0.005, 0.07
+"""The costs of a record, of a record paired with a query over its cell, of a record that a snapshot over its
+cell reads, and of keeping a record sorted for snapshots: c1, c2 and c3 of STAR (section 6), and the upkeep of
+its caches. `stqsh bench routing --figure costs` measures them."""
 
 
 class CostWeights(NamedTuple):
@@ -30,11 +31,16 @@ class CostWeights(NamedTuple):
         record: the weight of a record: c1 of STAR (section 6).
         pair: the weight of a record and a continuous query over its cell: c2 of STAR.
         read: the weight of a record and a recent snapshot over its cell: c3 of STAR.
+        upkeep: the weight of a record in a cell that snapshots touch, if clients keep its stream sorted.
+        reaches: whether a continuous query for nearest neighbours counts only in the cells in which they are
+            expected; otherwise it counts everywhere, as it is on every slot.
     """
 
     record: float
     pair: float
     read: float = 0.0
+    upkeep: float = 0.0
+    reaches: bool = False
 
     @property
     def a_record(self) -> float:
@@ -46,19 +52,23 @@ METRICS = {
     "cost": CostWeights(RECORD, PAIR),
     "records": CostWeights(1.0, 0.0),
     "pairs": CostWeights(0.0, 1.0),
-    "star": CostWeights(RECORD, PAIR, READ),
-    "sstd": CostWeights(0.0, 1.0, 1.0),
+    "star": CostWeights(RECORD, PAIR, READ, UPKEEP),
+    "sstd": CostWeights(0.0, 1.0, 1.0, reaches=True),
 }
 """Workload metrics by name.
 
 `cost` is the time that slots take, `records` the updates that CheetahGIS counts (section V-D1), and `pairs`
 the checks of queries that Tornado counts (equation 1).
 
-`star` is STAR's whole estimate, with snapshots (section 6). What its workers spend on views has no term
-there, and costs slots nothing here: views are in the clients. `sstd` is SSTD's equation 2: all kinds of
-queries count alike, the continuous ones for the records that come, the others for those that they visit. Its
-factor for the words of a query is 1 here, because a cell is too small for statistics of words, and slots
-index words.
+`star` is STAR's whole estimate, with snapshots and the upkeep of caches, which section 6 names as a part of
+the load, without a term for it. STAR's workers keep caches. Here clients do, slot by slot: they sort the
+events of a stream by place within time slots, and fill views from these. So upkeep counts once for each
+record of an event stream in a cell that recent snapshots touch, however many views are over it.
+
+`sstd` is SSTD's equation 2: all kinds of queries count alike, the continuous ones for the records that come,
+the others for those that they visit; those for nearest neighbours in the cells that they are expected to
+reach, see `neighbour_reach`. Its factor for the words of a query is 1 here, because a cell is too small for
+statistics of words, and slots index words.
 """
 _BLUR = 32
 """Changes of cells are averaged over a square whose side is twice the grid's side divided by this."""
@@ -76,6 +86,7 @@ class Load:
         weights: the workload metric.
         spans: the cells that each query touches, rows of `Cells.of_boxes`, int64 (m, 4); None if unknown.
         asked: the number of recent snapshots that touch each cell; None without any.
+        is_sorted: whether clients sort the records for snapshots, as they do for events.
     """
 
     cells: Cells
@@ -85,6 +96,7 @@ class Load:
     weights: CostWeights = METRICS["cost"]
     spans: NDArray[np.int64] | None = None
     asked: Floats | None = None
+    is_sorted: bool = False
 
     @staticmethod
     def of(cells: Cells, x: Floats, y: Floats, boxes: Floats) -> Load:
@@ -94,16 +106,31 @@ class Load:
         spans = cells.of_boxes(boxes.reshape(-1, 4))
         return Load(cells, records.reshape(side, side), coverage(spans, side), spans=spans)
 
+    def with_queries(self, boxes: Floats) -> Load:
+        """Return the load with other queries, by their boxes, float64 (m, 4)."""
+        spans = self.cells.of_boxes(boxes)
+        return replace(self, queries=coverage(spans, self.cells.side), spans=spans)
+
     @property
     def cost(self) -> Floats:
         """The cost of each cell, float64 (side, side): `c1 |O| + c2 |O| |Qc| + c3 |O| |Qs|` (STAR section 6).
+
+        The upkeep of caches is added.
 
         If the metric counts only pairs and there are none, records count.
         """
         found: Floats = self.records * (self.weights.record + self.weights.pair * self.queries)
         if self.asked is not None and self.weights.read:
-            found = found + self.weights.read * self.records * self.asked
+            found = found + self.weights.read * self.records * self.asked + self.upkeep
         return found if found.any() else self.records
+
+    @property
+    def upkeep(self) -> Floats:
+        """What clients spend on the records of each cell to keep them sorted, float64 (side, side)."""
+        if self.asked is None or not self.is_sorted:
+            return np.zeros_like(self.records)
+        found: Floats = self.weights.upkeep * self.records * (self.asked > 0)
+        return found
 
     @cached_property
     def query_counts(self) -> BlockTotals:

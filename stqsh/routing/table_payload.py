@@ -6,6 +6,9 @@ such leaves fail to read it, instead of dealing records differently.
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +22,7 @@ from stqsh.routing.text_leaves import CHILDREN, TextLeaves
 from stqsh.spec.chunk import pack, unpack
 
 _PLAIN, _SPLIT, _LISTS = b"table", b"table split by texts", b"lists"
+_GOAL, _QUERIES = b"goal", b"queries"
 
 
 class _About(Struct):
@@ -31,10 +35,28 @@ class _About(Struct):
     slot: list[int] | None
 
 
-def pack_table(table: RoutingTable) -> bytes:
+@dataclass(frozen=True, eq=False)
+class Move:
+    """What a change of the routing moves, and still has to do.
+
+    Attributes:
+        queries: the ids of the queries that slots may learn of with this routing, and with each package after
+            it, int64, ascending.
+        goal: the table that the change is to reach with its last package; None with the last one.
+    """
+
+    queries: Sequence[NDArray[np.int64]]
+    goal: RoutingTable | None = None
+
+
+def pack_table(table: RoutingTable, move: Move | None = None) -> bytes:
     """Return a table as a payload.
 
     It stores runs of cells along the Z curve: of one leaf each, or of one slot if leaves are single cells.
+
+    Args:
+        table: the table.
+        move: what the change to it moves, None if that is not known.
     """
     by_cell, along = _leaves_are_cells(table), z_order(table.cells.side)
     values = (table.slot if by_cell else table.leaf).ravel()[along]
@@ -48,6 +70,9 @@ def pack_table(table: RoutingTable) -> bytes:
     described = {_PLAIN: json.encode(about)}
     if table.texts is not None:
         described = {_SPLIT: json.encode(about), _LISTS: _pack_lists(table.texts)}
+    if move is not None:
+        described[_QUERIES] = _pack_ids(move.queries)
+        described |= {} if move.goal is None else {_GOAL: pack_table(move.goal)}
     return pack(runs.replace_schema_metadata(described))
 
 
@@ -68,6 +93,30 @@ def unpack_table(payload: bytes) -> RoutingTable:
         about.slots,
         _unpack_lists(described[_LISTS]) if _LISTS in described else None,
     )
+
+
+def unpack_move(payload: bytes) -> Move | None:
+    """Return what a payload of `pack_table` says of the change, None if it says nothing."""
+    described = unpack(payload).schema.metadata or {}
+    if _QUERIES not in described:
+        return None
+    goal = unpack_table(described[_GOAL]) if _GOAL in described else None
+    return Move(_unpack_ids(described[_QUERIES]), goal)
+
+
+def _pack_ids(lists: Sequence[NDArray[np.int64]]) -> bytes:
+    """Return lists of ascending ids as bytes: how many there are, their lengths, and their differences."""
+    ids = [np.diff(some, prepend=0) for some in lists]
+    numbers = np.concatenate([np.array([len(lists), *map(len, lists)]), *ids])
+    return zlib.compress(numbers.astype("<i8").tobytes(), 1)
+
+
+def _unpack_ids(packed: bytes) -> list[NDArray[np.int64]]:
+    """Read the form of `_pack_ids`."""
+    numbers = np.frombuffer(zlib.decompress(packed), "<i8").astype(np.int64)
+    count = int(numbers[0])
+    differences = np.split(numbers[1 + count :], np.cumsum(numbers[1 : 1 + count])[:-1])
+    return [some.cumsum() for some in differences][:count]
 
 
 def _leaves_are_cells(table: RoutingTable) -> bool:

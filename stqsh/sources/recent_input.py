@@ -15,6 +15,7 @@ from stqsh.core.state.slot_state import SlotState
 from stqsh.errors import NotPublishedError
 from stqsh.routing.cells import Bounds, Cells
 from stqsh.routing.load import Load
+from stqsh.routing.neighbour_reach import Neighbours, reach_of
 from stqsh.routing.query_counts import coverage
 from stqsh.routing.query_routing import QueryRouting
 from stqsh.routing.table import RoutingTable
@@ -23,16 +24,17 @@ from stqsh.routing.text_splits import TextSample
 from stqsh.sources.replay_store.spatial_extent import SAMPLE, bounds_of
 from stqsh.sources.replay_store.store import ReplayStore, open_store
 from stqsh.sources.route_settings import RouteSettings
+from stqsh.spec.command import RegisterCommand
 from stqsh.spec.expression import ColumnExpr
 from stqsh.spec.query import Members, OrderColumn, Result, SelectColumn, SnapshotSpec
-from stqsh.spec.region import EverywhereSpec
+from stqsh.spec.region import EverywhereSpec, NearestSpec
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.asked_questions import AskedSnapshots, recent_snapshots
 from stqsh.storage.catalogue import area_boxes
-from stqsh.storage.control_log import ControlDb, get_meta, keeps_heads_in_spark
+from stqsh.storage.control_log import ControlDb, get_meta, keeps_heads_in_spark, last_seq
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
-from stqsh.storage.queries.living_queries import living_queries
+from stqsh.storage.queries.living_queries import OlderQueries, ids_of, living_queries
 from stqsh.storage.rows import Progress
 from stqsh.storage.slot_files import PublishedSlots
 
@@ -66,6 +68,11 @@ class RecentInput:
         texts: the records' terms, if leaves are or may be split by texts.
         settings: the settings of routings.
         asked: the snapshots that were asked while these records came.
+        is_event: whether it is a stream of events.
+        neighbours: the continuous queries for the neighbours of places.
+        of_neighbours: bool (m,), which rows of `boxes` are theirs.
+        ids: the ids of these queries, int64 (m,).
+        looked: a row of the log: queries that were registered or altered after it may be missing.
     """
 
     bounds: Bounds
@@ -75,14 +82,22 @@ class RecentInput:
     texts: RecentTexts | None = None
     settings: RouteSettings = field(default_factory=RouteSettings)
     asked: AskedSnapshots = field(default_factory=AskedSnapshots.none)
+    ids: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    looked: int = 0
+    is_event: bool = False
+    neighbours: Neighbours = field(default_factory=Neighbours.none)
+    of_neighbours: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
     _loads: dict[Cells, Load] = field(default_factory=dict, init=False, repr=False)
 
     def load(self, cells: Cells) -> Load:
         """Return the load of each cell."""
         if cells not in self._loads:
             load = replace(Load.of(cells, self.x, self.y, self.boxes), weights=self.settings.weights)
+            if load.weights.reaches and len(self.neighbours.k):
+                load = load.with_queries(self._reached(cells, load.records))
             if len(self.asked.boxes):
-                load = replace(load, asked=coverage(cells.of_boxes(self.asked.boxes), cells.side))
+                asked = cells.of_boxes(self.asked_boxes(cells, load.records))
+                load = replace(load, asked=coverage(asked, cells.side), is_sorted=self.is_event)
             if self.texts is not None:
                 terms, sought = self.texts
                 of_records, of_queries = cells.of_places(self.x, self.y), cells.of_boxes(self.boxes)
@@ -91,6 +106,23 @@ class RecentInput:
                 load = replace(load, texts=sample)
             self._loads[cells] = load
         return self._loads[cells]
+
+    def _reached(self, cells: Cells, records: Floats) -> Floats:
+        """Return the boxes of continuous queries, those for neighbours as far as these are expected."""
+        boxes = self.boxes.copy()
+        boxes[self.of_neighbours] = reach_of(cells, records, self.neighbours)
+        return boxes
+
+    def asked_boxes(self, cells: Cells, records: Floats) -> Floats:
+        """Return the boxes of snapshots, float64 (n, 4), those for neighbours as far as these are expected.
+
+        Args:
+            cells: cells.
+            records: the number of records in each, float64 (side, side).
+        """
+        near, boxes = np.flatnonzero(self.asked.k), self.asked.boxes.copy()
+        boxes[near] = reach_of(cells, records, Neighbours(boxes[near, :2], self.asked.k[near]))
+        return boxes
 
     def measured(self, table: RoutingTable) -> RoutingTable:
         """Return a table with the measured load of the children of its leaves that are split by texts."""
@@ -169,6 +201,7 @@ def recent_input(
     x, y = found.x[present], found.y[present]
     bounds = bounds or bounds_of(np.column_stack([x, y]))
     geometry = QueryRouting(1, lambda _: [], lambda area: area_boxes(control, area))
+    looked = last_seq(control)
     living = living_queries(control, stream.id, 1 << 62, progress.tick_us, progress.step + 1)
     boxes = [geometry.boxes(stream, one) for one in living.queries]
     texts = None
@@ -179,7 +212,27 @@ def recent_input(
         texts = RecentTexts(TextTerms.of(found.texts.filter(mask)).among(sought.term), sought)
     asked = recent_snapshots(home, stream.id, _first_step(progress, stream, settings.recent))
     every = np.concatenate([np.empty((0, 4)), *boxes])
-    return RecentInput(bounds, x, y, every, texts, settings, asked)
+    ids = np.array([id_ for one in living.queries for id_ in ids_of(one)], np.int64)
+    near, of_neighbours = _neighbours(living.queries)
+    found_input = RecentInput(bounds, x, y, every, texts, settings, asked, ids, looked, stream.is_event)
+    return replace(found_input, neighbours=near, of_neighbours=of_neighbours)
+
+
+def _neighbours(queries: OlderQueries) -> tuple[Neighbours, NDArray[np.bool_]]:
+    """Return the queries for neighbours of places, and which of all queries they are, bool (m,)."""
+    places, ks, are_near = [np.empty((0, 2))], [np.empty(0, np.int64)], [np.empty(0, np.bool_)]
+    for one in queries:
+        count = 1 if isinstance(one, RegisterCommand) else len(one.ids)
+        region = one.query.region if isinstance(one, RegisterCommand) else one.pattern.region
+        is_near = isinstance(region, NearestSpec) and region.place is not None
+        are_near.append(np.full(count, is_near))
+        if isinstance(region, NearestSpec) and region.place is not None:
+            numbers = {} if isinstance(one, RegisterCommand) else one.numbers
+            named = zip("xy", region.place, strict=True)
+            at = [numbers.get(name, np.full(count, value)) for name, value in named]
+            places.append(np.column_stack(at))
+            ks.append(np.full(count, region.k))
+    return Neighbours(np.concatenate(places), np.concatenate(ks)), np.concatenate(are_near)
 
 
 def _first_step(progress: Progress, stream: StreamSpec, recent: int) -> int:

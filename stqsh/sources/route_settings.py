@@ -13,6 +13,8 @@ SIDE = 256
 """The default number of cells per side of a new table."""
 RECENT = 200_000
 """The default number of records that are considered recent."""
+PACKAGE = 20_000
+"""The default number of queries that a change of the routing moves at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,8 @@ class RouteSettings:
         leaves: the leaves of a new qttree, per slot: SSTD's theta (section 4.1.2).
         similar: the least share of a square's queries in its quarters for a split by texts: SSTD's epsilon
             (equation 3).
+        package: about how many queries a change moves at once, counted for each slot: CheetahGIS's size of
+            packages (section V-D5).
     """
 
     cells: int = SIDE
@@ -34,6 +38,7 @@ class RouteSettings:
     load: str = "cost"
     leaves: int = LEAVES_A_SLOT
     similar: float = SIMILAR
+    package: int = PACKAGE
 
     @staticmethod
     def of(settings: Profile) -> RouteSettings:
@@ -44,6 +49,7 @@ class RouteSettings:
             load=settings.text("routing.load"),
             leaves=settings.number("routing.leaves"),
             similar=settings.share("routing.similar"),
+            package=settings.number("routing.package"),
         )
 
     @property

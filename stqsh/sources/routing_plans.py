@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace as replace_entry
 
 from stqsh.errors import StqshError
 from stqsh.routing.adjusters import ADJUSTERS
@@ -14,8 +15,10 @@ from stqsh.routing.adjusters.adjuster_choice import even_out
 from stqsh.routing.cells import Cells
 from stqsh.routing.choice import AskedQueries, Prediction, chosen, predict, predictions
 from stqsh.routing.load import Balance, Load, balance_of, slot_loads
+from stqsh.routing.packages import packages_of, table_between
 from stqsh.routing.strategies import lay
 from stqsh.routing.table import TEXT, RoutingTable
+from stqsh.routing.table_payload import Move
 from stqsh.settings import memory_bytes
 from stqsh.sources.recent_input import EarlierInput, RecentInput
 from stqsh.sources.replay_store.manifest import read_manifest
@@ -25,8 +28,17 @@ from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import live_streams
 from stqsh.storage.control_log import ControlDb, get_meta
 from stqsh.storage.home import SessionHome
-from stqsh.storage.rows import LogRow, StreamRow
-from stqsh.storage.stream_routes import INITIAL, StreamRoute, append_route, read_table, stream_routes
+from stqsh.storage.progress import step_taken
+from stqsh.storage.rows import StreamRow
+from stqsh.storage.stream_routes import (
+    INITIAL,
+    StreamRoute,
+    append_route,
+    read_goal,
+    read_move,
+    read_table,
+    stream_routes,
+)
 
 EVEN = 1.05
 """REBALANCE accepts a routing if no slot's load exceeds this multiple of the mean."""
@@ -52,6 +64,10 @@ class RoutePlan(NamedTuple):
         layout: the settings that it was laid out by, see `RouteSettings.layout`; None if it is a change of
             the old table.
         adjuster: the load adjuster that made it, or why the strategy was chosen; None for a requested layout.
+        cuts, learned: the packages in which it takes effect, see `Packages`.
+        looked: the last row of the log that `move` considers.
+        move: which queries move, and with more packages where to; None if unknown.
+        first: the table of the first package; None if there is one only.
     """
 
     table: RoutingTable
@@ -63,6 +79,11 @@ class RoutePlan(NamedTuple):
     copies: int
     layout: str | None = None
     adjuster: str | None = None
+    cuts: tuple[int, ...] = ()
+    learned: tuple[int, ...] = ()
+    looked: int = 0
+    move: Move | None = None
+    first: RoutingTable | None = None
 
 
 def find_previous_rows(home: SessionHome, stream: StreamSpec) -> None:
@@ -74,8 +95,19 @@ def find_previous_rows(home: SessionHome, stream: StreamSpec) -> None:
 
 def current_table(home: SessionHome, control: ControlDb, stream: StreamRow) -> RoutingTable | None:
     """Return the newest routing table of a stream; None before the first engine or while it is read."""
+    return _newest_table(home, control, stream, read_table)
+
+
+def goal_table(home: SessionHome, control: ControlDb, stream: StreamRow) -> RoutingTable | None:
+    """Return the table of a stream after the last package of its last change; None like `current_table`."""
+    return _newest_table(home, control, stream, read_goal)
+
+
+def _newest_table(
+    home: SessionHome, control: ControlDb, stream: StreamRow, read: Callable[[ControlDb, int], RoutingTable]
+) -> RoutingTable | None:
     if routes := stream_routes(control, stream.id):
-        return read_table(control, routes[-1].seq)
+        return read(control, routes[-1].seq)
     slots = get_meta(control, "slots")
     if slots is None:
         return None
@@ -90,8 +122,10 @@ def put_in_force(
     *,
     after: int | None = None,
     is_automatic: bool = False,
-) -> LogRow:
-    """Log a routing of a stream, so that it takes effect with the next step; return its log row.
+) -> StreamRouted:
+    """Log a routing of a stream, so that it takes effect with the next step; return what is logged.
+
+    If the change is divided, only its first package takes effect then, see `log_next_package`.
 
     Args:
         control: the control log.
@@ -126,8 +160,52 @@ def put_in_force(
             before=plan.before,
             predicted=plan.after,
             layout=current_layout(routes) if plan.layout is None else plan.layout,
+            cuts=plan.cuts,
+            learned=plan.learned,
+            looked=plan.looked,
         )
-        return append_route(control, entry, table, text)
+        first = table if plan.first is None else plan.first
+        append_route(control, entry, first, text, plan.move)
+        return entry
+
+
+def in_packages(plan: RoutePlan, old: RoutingTable | None, recent: RecentInput) -> RoutePlan:
+    """Return a plan divided into packages by `routing.package`; `old` is the table in force."""
+    assert old is not None, "there is a table to change"
+    found = packages_of(old, plan.table, recent.boxes, recent.settings.package)
+    if found is None:
+        return plan
+    queries = [np.sort(recent.ids[some]) for some in found.queries]
+    plan = plan._replace(cuts=found.cuts, learned=found.learned, looked=recent.looked, move=Move(queries))
+    if not found.cuts:
+        return plan
+    return plan._replace(first=table_between(old, plan.table, found.cuts[0]), move=Move(queries, plan.table))
+
+
+def log_next_package(control: ControlDb, stream_id: int) -> bool:
+    """Log the next package of a stream's last change once the one before is in force.
+
+    Returns:
+        Whether the change is complete, so that there is nothing to do until the next one.
+    """
+    with control.transaction():
+        routes = stream_routes(control, stream_id)
+        if not routes or routes[-1].entry.is_complete:
+            return True
+        if all(one.id != stream_id for one in live_streams(control)):
+            return True
+        seq, _, entry = routes[-1]
+        if step_taken(control, seq) is not None:
+            package, move = entry.package + 1, read_move(control, seq)
+            assert move is not None and move.goal is not None, "there are more packages"
+            following = replace_entry(entry, version=entry.version + 1, package=package)
+            queries, goal = move.queries[1:], move.goal
+            if following.is_complete:
+                append_route(control, following, goal, move=Move(queries))
+            else:
+                between = table_between(read_table(control, seq), goal, entry.cuts[package])
+                append_route(control, following, between, move=Move(queries, goal))
+        return False
 
 
 def current_layout(routes: Sequence[StreamRoute]) -> str:

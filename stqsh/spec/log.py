@@ -122,6 +122,12 @@ class StreamRouted(NamedEntry, frozen=True):
         before, predicted: the largest load of a slot divided by the mean, under the previous routing and, as
             expected, under this one.
         layout: the settings by which the strategy laid out the table, if they differ from the defaults.
+        cuts: where the packages of the change end, see `stqsh.routing.packages`; () for a change in one.
+        learned: how many queries slots have learned of after each package.
+        package: the package with which this routing takes effect, counted from 0. Only after the last one the
+            requested table is in force.
+        looked: the last row of the log whose queries were looked at, if the payload has those that slots may
+            learn of; else 0.
     """
 
     version: int = 0
@@ -135,6 +141,20 @@ class StreamRouted(NamedEntry, frozen=True):
     before: float = 0.0
     predicted: float = 0.0
     layout: str = ""
+    cuts: tuple[int, ...] = ()
+    learned: tuple[int, ...] = ()
+    package: int = 0
+    looked: int = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the requested table is in force with this routing."""
+        return self.package + 1 >= len(self.cuts)
+
+    @property
+    def change(self) -> int:
+        """The version with which the change began that this routing is a package of."""
+        return self.version - self.package
 
 
 class RunToEnd(Struct, frozen=True, tag_field="mode", tag="end"):

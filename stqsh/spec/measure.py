@@ -40,6 +40,7 @@ class QueryMeasure(Struct, frozen=True):
         own: counters of the query, None if no slot has it.
         all: counters of all queries of the stream.
         holders: the number of slots that have the query.
+        in_trees: the number of slots where CH-trees find it.
         slots: the number of slots that were queried.
     """
 
@@ -55,6 +56,7 @@ class QueryMeasure(Struct, frozen=True):
     own: QueryCounters | None = None
     all: QueryCounters = QueryCounters()
     holders: int = 0
+    in_trees: int = 0
     slots: int = 1
 
 
@@ -80,5 +82,6 @@ def total(measures: Sequence[QueryMeasure]) -> QueryMeasure:
         own=own,
         all=everything,
         holders=sum(one.own is not None for one in measures),
+        in_trees=sum(one.in_trees for one in measures),
         slots=len(measures),
     )

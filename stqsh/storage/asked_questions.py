@@ -23,6 +23,8 @@ MOST = 4096
 KINDS = ("range", "nearest", "terms")
 """SSTD's kinds of snapshot queries: SRQ, SKQ and STQ."""
 
+_NEIGHBOURS = 256
+"""What a row multiplies the number of neighbours by, to keep it with the kind."""
 _ROW = np.dtype([("stream", "<i8"), ("step", "<i8"), ("kind", "<i8"), ("box", "<f8", (4,))])
 
 
@@ -32,20 +34,24 @@ class AskedSnapshots:
 
     Attributes:
         kind: int64 (n,), the position of each one's kind in `KINDS`.
-        boxes: float64 (n, 4), a box around the region of each; may be infinite.
+        boxes: float64 (n, 4), a box around the region of each; may be infinite. For nearest neighbours, their
+            place twice.
+        k: int64 (n,), how many neighbours each asks for; 0 if it is of another kind, or noted by an older
+            version.
     """
 
     kind: np.ndarray[tuple[int], np.dtype[np.int64]]
     boxes: Floats
+    k: np.ndarray[tuple[int], np.dtype[np.int64]]
 
     @staticmethod
     def none() -> AskedSnapshots:
         """Return no snapshots."""
-        return AskedSnapshots(np.empty(0, np.int64), np.empty((0, 4)))
+        return AskedSnapshots(np.empty(0, np.int64), np.empty((0, 4)), np.empty(0, np.int64))
 
 
 def note_snapshot(
-    home: SessionHome, stream: int, step: int, kind: str, box: tuple[float, float, float, float]
+    home: SessionHome, stream: int, step: int, kind: str, box: tuple[float, float, float, float], k: int = 0
 ) -> None:
     """Remember a snapshot; a home that cannot be written remembers none.
 
@@ -55,8 +61,9 @@ def note_snapshot(
         step: the step whose state it showed.
         kind: its kind, one of `KINDS`.
         box: a box around its region; for nearest neighbours, their place twice.
+        k: how many neighbours it asks for.
     """
-    row = np.array((stream, step, KINDS.index(kind), box), _ROW)
+    row = np.array((stream, step, KINDS.index(kind) + _NEIGHBOURS * k, box), _ROW)
     with suppress(OSError):
         file = os.open(home.asked, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
@@ -72,7 +79,8 @@ def recent_snapshots(home: SessionHome, stream: int, since: int) -> AskedSnapsho
     """Return the last snapshots of a stream that showed a step from `since` on."""
     rows = _rows(home)[-MOST:]
     mine = rows[(rows["stream"] == stream) & (rows["step"] >= since)]
-    return AskedSnapshots(mine["kind"].astype(np.int64), mine["box"].astype(np.float64))
+    k, kind = np.divmod(mine["kind"].astype(np.int64), _NEIGHBOURS)
+    return AskedSnapshots(kind, mine["box"].astype(np.float64), k)
 
 
 def _rows(home: SessionHome) -> np.ndarray[tuple[int], np.dtype[np.void]]:

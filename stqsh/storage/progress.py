@@ -142,6 +142,7 @@ def step_after_dealt(control: ControlDb, stream: int, route: int, takes: int | N
     """Return a step after that of every record dealt before a routing; None if unknown.
 
     It is the step in which the routing takes effect, unless records of a live stream are ahead of the clock.
+    It is None for all but the last package of a change, so that earlier routings retire together.
 
     Args:
         control: the session's control.db.
@@ -149,11 +150,23 @@ def step_after_dealt(control: ControlDb, stream: int, route: int, takes: int | N
         route: the number of the routing's row.
         takes: the step in which it takes effect, while the batch that applies it is being planned.
     """
+    if _has_more_packages(control, route):
+        return None
     taken, noted = takes or step_taken(control, route), get_meta(control, _LATEST_BEFORE.format(route))
     latest = None if noted is None else int(noted)
     if latest is None and takes is not None:
         latest = _latest_step(control, read_progress(control), stream)
     return taken if taken is None or latest is None else max(taken, latest + 1)
+
+
+def _has_more_packages(control: ControlDb, route: int) -> bool:
+    """Return whether a routing is not the last package of its change, see `StreamRouted`."""
+    found = control.query(
+        "SELECT 1 FROM log WHERE seq = ? AND kind = 'route'"
+        " AND json_extract(spec, '$.package') + 1 < json_array_length(spec, '$.cuts')",
+        route,
+    )
+    return bool(found)
 
 
 def forget_step_before(control: ControlDb, route: int) -> None:

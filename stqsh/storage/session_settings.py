@@ -55,7 +55,8 @@ def session_settings(db: ControlDb, profile: Profile | None = None) -> Profile:
 
 def index_choice(settings: Profile) -> IndexChoice:
     """Return the indexes that the settings choose."""
-    return convert({name: settings.text(f"index.{name}") for name in ("queries", "windows")}, IndexChoice)
+    named = {name: settings.text(f"index.{name}") for name in ("queries", "windows")}
+    return convert(named | {"tree_queries": settings.number("index.tree_queries")}, IndexChoice)
 
 
 def check_setting(key: str, text: str) -> SettingValue:

@@ -14,14 +14,15 @@ from typing import NamedTuple
 from msgspec import json
 
 from stqsh.checksums import with_seal, without_seal
+from stqsh.routing.packages import MOST_PACKAGES
 from stqsh.routing.table import RoutingTable
-from stqsh.routing.table_payload import pack_table, unpack_table
+from stqsh.routing.table_payload import Move, pack_table, unpack_move, unpack_table
 from stqsh.spec.log import StreamRouted
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.blobs import Blobs
 from stqsh.storage.control_log import ControlDb, append, get_meta, set_meta
 from stqsh.storage.layouts import SEPARATE
-from stqsh.storage.progress import forget_step_before
+from stqsh.storage.progress import forget_step_before, step_taken
 from stqsh.storage.queries.forgotten import forget_rows
 from stqsh.storage.rows import LogRow
 
@@ -66,6 +67,11 @@ def stream_routes(control: ControlDb, stream_id: int) -> list[StreamRoute]:
     ]
 
 
+def is_in_force(control: ControlDb, route: StreamRoute) -> bool:
+    """Return whether a routing has taken effect and is the last package of its change."""
+    return route.entry.is_complete and step_taken(control, route.seq) is not None
+
+
 def all_routes(control: ControlDb) -> dict[int, list[int]]:
     """Return the numbers of the routings of each stream, by id, oldest first; dropped streams included."""
     found: dict[int, list[int]] = {}
@@ -97,10 +103,33 @@ def forget_routes(control: ControlDb, blobs: Blobs, routes: Sequence[int], up_to
 
 def read_table(control: ControlDb, seq: int) -> RoutingTable:
     """Return the table of a routing by the number of its row; raise `KeyError` if there is none."""
+    return unpack_table(_payload(control, seq))
+
+
+def read_goal(control: ControlDb, seq: int) -> RoutingTable:
+    """Return the table that is in force after the last package of a routing's change.
+
+    Raises:
+        KeyError: there is no such routing.
+    """
+    move = read_move(control, seq)
+    return read_table(control, seq) if move is None or move.goal is None else move.goal
+
+
+def read_move(control: ControlDb, seq: int) -> Move | None:
+    """Return what the change to a routing moves; None if that is not known.
+
+    Raises:
+        KeyError: there is no such routing.
+    """
+    return unpack_move(_payload(control, seq))
+
+
+def _payload(control: ControlDb, seq: int) -> bytes:
     rows = control.query("SELECT payload FROM log WHERE seq = ? AND kind = 'route'", seq)
     if not rows:
         raise KeyError(seq)
-    return unpack_table(bytes(rows[0][0]))
+    return bytes(rows[0][0])
 
 
 class PublishedRoutes:
@@ -131,7 +160,7 @@ class PublishedRoutes:
         self._up_to = up_to
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=2 * MOST_PACKAGES)
 def published_table(blobs: Blobs, seq: int) -> RoutingTable:
     """Return the table of a routing by the number of its row; a table never changes.
 
@@ -146,9 +175,23 @@ def _blob(seq: int) -> str:
     return f"{_BLOBS}{seq:012d}.table"
 
 
-def append_route(control: ControlDb, entry: StreamRouted, table: RoutingTable, text: str = "") -> LogRow:
-    """Append a routing to the log; it takes effect with the next step."""
-    return append(control, entry, text, pack_table(table))
+def append_route(
+    control: ControlDb,
+    entry: StreamRouted,
+    table: RoutingTable,
+    text: str = "",
+    move: Move | None = None,
+) -> LogRow:
+    """Append a routing to the log; it takes effect with the next step.
+
+    Args:
+        control: the control log.
+        entry: the row's content.
+        table: its table.
+        text: the statement that requested it.
+        move: what the change moves, if known.
+    """
+    return append(control, entry, text, pack_table(table, move))
 
 
 def routes_kept(

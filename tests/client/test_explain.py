@@ -206,10 +206,35 @@ def test_explain_names_the_index_that_the_session_chooses(session):
     rows_of(session, "SET index.queries = chtree;")
     for condition in ("n = 12", "n > 12"):
         told = items(session, f"EXPLAIN SELECT oid FROM taxis WHERE {condition} INSIDE corner;")
-        assert told["registered: index"] == "CH-trees"
+        assert told["registered: index"] == "CH-trees (of at most 1,000,000 queries)"
+    rows_of(session, "SET index.tree_queries = 1000;")
+    told = items(session, "EXPLAIN SELECT oid FROM taxis WHERE n > 12 INSIDE corner;")
+    assert told["registered: index"] == "CH-trees (of at most 1,000 queries)"
     rows_of(session, "SET index.queries = forest;")
     told = items(session, "EXPLAIN SELECT oid FROM taxis WHERE n > 12 INSIDE corner;")
-    assert told["registered: index"].startswith("grid")
+    assert told["registered: index"].startswith("grid") and "trees" not in told["registered: index"]
+    rows_of(session, "SET index.queries = auto;")
+    told = items(session, "EXPLAIN SELECT oid FROM taxis WHERE n > 12 INSIDE corner;")
+    assert told["registered: index"].endswith("cells; CH-trees if many queries ask for such intervals")
+
+
+def test_explain_names_the_index_that_each_query_is_in(tmp_path):
+    rows = [f"{i},1,1,2008-02-02T15:00:{i % 60:02d}Z,{i % 100}" for i in range(600)]
+    (tmp_path / "posts.csv").write_text("\n".join(["id,x,y,ts,likes", *rows, ""]))
+    create = (
+        "CREATE EVENT STREAM posts (id BIGINT, x DOUBLE, y DOUBLE, ts TIMESTAMP, likes INT) KEY id "
+        f"LOCATION (x, y) TIME ts FROM FILE '{tmp_path}/posts.csv' PLANAR;"
+    )
+    asked = [
+        f"REGISTER QUERY q{i} AS SELECT id FROM posts WHERE likes BETWEEN {i} AND {i};" for i in range(40)
+    ]
+    wide = "REGISTER QUERY wide AS SELECT id FROM posts WHERE likes < 90;"
+    with local_session(tmp_path, slots=2) as session:
+        rows_of(session, f"{create} {' '.join(asked)} {wide} RUN 30 STEPS;")
+        assert items(session, "EXPLAIN q3;")["index"] == "CH-trees (of at most 1,000,000 queries)"
+        assert items(session, "EXPLAIN wide;")["index"].startswith("grid: ")
+        rows_of(session, "SET index.queries = forest; RUN 10 STEPS;")
+        assert items(session, "EXPLAIN q3;")["index"].startswith("grid: ")
 
 
 def test_explain_says_that_a_window_is_made_up_of_intervals(tmp_path):

@@ -175,6 +175,17 @@ def test_trees_are_limited_and_removed_with_their_queries() -> None:
     assert index.counts == []
 
 
+def test_single_queries_join_trees_that_are_no_larger_than_what_joins_them() -> None:
+    index, sought = ChTreeIndex(SlotState.fresh(0), "s1/trees", 1_000), _topical(300)
+    with mock.patch.object(ch_trees, "SMALL", 4):
+        for count in range(100, 117):
+            _fill(index, sought, np.arange(count))
+            assert index.counts[0] == 100
+        assert index.counts == [100, 10, 5, 1]
+        _fill(index, sought, np.arange(300))
+        assert index.counts == [300]
+
+
 def test_a_tree_without_active_queries_is_not_walked() -> None:
     index, sought = ChTreeIndex(SlotState.fresh(0), "s1/trees", 30), _topical(300)
     _fill(index, sought, np.arange(300))

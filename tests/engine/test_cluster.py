@@ -69,6 +69,8 @@ def run_on_cluster(master: str, folder: Path, script: str) -> bytes:
         "STQSH_SPARK_EXECUTOR_MEMORY": "700m",
         "STQSH_ENGINE_SLOTS": "4",
         "STQSH_ENGINE_MEMORY": "1g",
+        "STQSH_INDEX_QUERIES": "chtree",
+        "STQSH_INDEX_TREE_QUERIES": "2",
     }
     return run_alone(file, settings, "--profile", "cluster")
 

@@ -37,7 +37,7 @@ def test_updates_are_the_oracles(
     size: int | None,
     count: int,
     restarts: set[int],
-    indexes: dict[int, str],
+    indexes: dict[int, str | int],
 ) -> None:
     case: Case = data.draw(cases(features))
     agree(memory.run(case, count, cut(case, size), restarts, chosen=indexes), [case])

@@ -42,7 +42,7 @@ def test_updates_of_refreshes_are_the_oracles(
     size: int | None,
     count: int,
     again: set[int],
-    indexes: dict[int, str],
+    indexes: dict[int, str | int],
 ) -> None:
     case = data.draw(refreshed_cases(features))
     assert updates(case, count, cut(case, size), again, chosen=indexes) == run_refreshes(case)

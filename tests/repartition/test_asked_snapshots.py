@@ -14,10 +14,17 @@ from support.repartition import POSTS, routing, run, write_posts
 from stqsh.client.api import Session
 from stqsh.client.results import Rows
 from stqsh.routing.cells import Cells
-from stqsh.routing.load import METRICS, PAIR, READ, RECORD, Load
+from stqsh.routing.load import METRICS, PAIR, READ, RECORD, UPKEEP, Load
+from stqsh.routing.neighbour_reach import Neighbours, reach_of
+from stqsh.sources.recent_input import recent_input
+from stqsh.sources.route_settings import RouteSettings
 from stqsh.storage import asked_questions
 from stqsh.storage.asked_questions import KINDS, note_snapshot, recent_snapshots
+from stqsh.storage.catalogue import live_streams
 from stqsh.storage.home import SessionHome
+from stqsh.storage.session_settings import session_settings
+
+CELLS = Cells((0.0, 0.0, 10.0, 10.0), 10)
 
 
 @pytest.fixture
@@ -82,6 +89,36 @@ def test_the_load_of_a_cell_by_each_metric() -> None:
     assert expected.keys() == METRICS.keys()
     for name, weights in METRICS.items():
         np.testing.assert_allclose(replace(load, weights=weights, asked=asked).cost, expected[name])
+    sorted_ = replace(load, weights=METRICS["star"], asked=asked, is_sorted=True)
+    np.testing.assert_allclose(sorted_.cost, expected["star"] + UPKEEP * records * (asked > 0))
+
+
+def test_neighbours_count_as_far_as_they_are_expected(session: Session) -> None:
+    def queries() -> list[int]:
+        connection = session.connection
+        settings = RouteSettings.of(session_settings(connection.db))
+        [stream] = live_streams(connection.db)
+        load = recent_input(connection.home, connection.db, stream.spec, settings).load(CELLS)
+        return [int(load.queries[0, 0]), int(load.queries[5, 5]), int(np.sum(load.asked))]
+
+    run(session, "RUN 60 STEPS; SELECT id FROM posts NEAREST 1 TO (4, 4);")
+    run(session, "REGISTER QUERY near AS SELECT id FROM posts NEAREST 3 TO (5, 5);")
+    everywhere, _, asked = queries()
+    assert everywhere == 1 and 1 <= asked <= 4, "a query for neighbours is on every slot"
+    run(session, "SELECT id FROM posts NEAREST 100000 TO (4, 4); SET routing.load = sstd;")
+    assert queries() == [0, 1, asked + 100]
+
+
+@pytest.mark.parametrize("k", [1, 10, 200])
+def test_the_reach_of_neighbours_is_near_that_of_the_real_ones(k: int) -> None:
+    chance = np.random.default_rng(5)
+    x, y = chance.beta(2, 3, (2, 20_000))
+    cells, places = Cells((0.0, 0.0, 1.0, 1.0), 64), chance.uniform(0.1, 0.7, (50, 2))
+    records = np.bincount(cells.of_places(x, y), minlength=64 * 64).reshape(64, 64).astype(np.float64)
+    boxes = reach_of(cells, records, Neighbours(places, np.full(50, k)))
+    expected = (boxes[:, 2] - boxes[:, 0]) / 2
+    found = [np.sort(np.hypot(x - at[0], y - at[1]))[k - 1] for at in places]
+    assert 0.7 < np.median(expected / found) < 1.4
 
 
 def test_the_oldest_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,9 +115,10 @@ def test_updates_are_the_same_by_all_settings(tmp_path: Path, seed: int) -> None
             f"routing.leaves = {chance.randint(1, 64)}",
             f"routing.recent = {chance.choice([1, 30, 200_000])}",
             f"routing.similar = {chance.choice([0, 0.5, 1])}",
+            f"routing.package = {chance.choice([1, 3, 20_000])}",
             f"routing.text_leaves = {chance.choice(['true', 'false'])}",
         ]
-        sets = " ".join(f"SET {one};" for one in chance.sample(settings, chance.randint(1, 6)))
+        sets = " ".join(f"SET {one};" for one in chance.sample(settings, chance.randint(1, 7)))
         strategy, slots = chance.choice(_STRATEGIES), chance.randint(1, 20)
         return f"{sets} REPARTITION posts USING {strategy} INTO {slots} SLOTS; REBALANCE posts;"
 

@@ -24,7 +24,7 @@ from stqsh.storage.catalogue_writer import Registered, change_query, create_stre
 from stqsh.storage.control_log import ControlDb, last_seq
 from stqsh.storage.progress import BatchEffects, record_batch
 from stqsh.storage.queries.bulk_register import register_rows
-from stqsh.storage.queries.living_queries import living_queries
+from stqsh.storage.queries.living_queries import MovedQueries, ids_of, living_queries
 from stqsh.storage.queries.query_templates import NAMES, QueryTemplate
 from stqsh.storage.rows import Progress
 
@@ -160,17 +160,32 @@ def test_columns_have_what_the_rows_say(changes: list[tuple[Any, ...]]) -> None:
             assert query.id not in found
             found[query.id] = query, step if timed else -1
         assert found == logged.expected()
+        _check_moved(logged, found)
         assert {one.id for one in living.paused} == logged.paused
 
 
+def _check_moved(logged: Logged, every: dict[int, tuple[SlotQuery, int]]) -> None:
+    """Check that of some queries those are found that are listed or newer than a row."""
+    since = last_seq(logged.db) // 2
+    moved = MovedQueries(np.array(sorted(every)[::3], np.int64), since)
+    living = living_queries(
+        logged.db, logged.stream, last_seq(logged.db), TICK_US, logged.step + 1, moved=moved
+    )
+    found = {id_ for command in living.queries for id_ in ids_of(command)}
+    assert found == {id_ for id_ in every if id_ in moved.ids or id_ > since}
+
+
 @pytest.mark.parametrize("portion", [1, 3, 1 << 16])
-def test_queries_that_are_alike_are_columns_of_one_command(tmp_path: Path, portion: int) -> None:
+def test_queries_that_are_alike_are_columns_of_one_command(
+    tmp_path: Path, portion: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stqsh.storage.queries.living_queries._PORTION", portion)
     logged = Logged(tmp_path)
     for region in (0, 1, 2, 0, 5, 3, 6, 7, -1):
         logged.register(region, None, since_now=False, elsewhere=False)
         logged.batch()
     up_to = last_seq(logged.db)
-    living = living_queries(logged.db, logged.stream, up_to, TICK_US, 99, portion=portion)
+    living = living_queries(logged.db, logged.stream, up_to, TICK_US, 99)
     polygon, *others = living.queries
     assert not isinstance(polygon, QueryRows)
     assert [len(some.ids) for some in others if isinstance(some, QueryRows)] == [3, 2, 2, 1]

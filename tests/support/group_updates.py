@@ -23,7 +23,7 @@ def updates(
     restarts: Any = (),
     *,
     ends: bool = False,
-    chosen: Mapping[int, str] | None = None,
+    chosen: Mapping[int, str | int] | None = None,
 ) -> list[GroupUpdate]:
     """What the updates of a case of aggregate queries say, in log order; `ends` lets its stream end.
 

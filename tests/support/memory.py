@@ -21,10 +21,11 @@ import numpy as np
 import pyarrow as pa
 import shapely
 
+from stqsh.core.matching import tree_choice
 from stqsh.engine.config import TUNING, EngineSettings, EngineTuning
 from stqsh.engine.delivery.shedding_controller import SheddingController
 from stqsh.engine.ingest.stream_preparer import EndlessStreams
-from stqsh.settings import WINDOWS
+from stqsh.settings import INDEXES, WINDOWS
 from stqsh.sources.replay_store.manifest import write_manifest
 from stqsh.sources.replay_store.store import TICK, StoreWriter
 from stqsh.sources.table_files import CONTENT
@@ -126,9 +127,10 @@ class MemoryEngine(LocalEngine):
         append(self.control, RunSteps(last - first + 1))
         self.advance()
 
-    def choose(self, index: str) -> None:
-        """Choose an index of queries or of windows, as SET does."""
-        set_value(self.control, "", f"index.{'windows' if index in WINDOWS else 'queries'}", index)
+    def choose(self, index: str | int) -> None:
+        """Choose an index of queries or of windows, or the most queries of a tree, as SET does."""
+        name = "windows" if index in WINDOWS else "queries" if index in INDEXES else "tree_queries"
+        set_value(self.control, "", f"index.{name}", index)
 
     def restart(self, *, arena: bool) -> None:
         """Lose what is not kept on disk, and go on with the next tunables."""
@@ -247,7 +249,8 @@ def memory_engine(
     try:
         # The stores are written by hand and go on without end, but there is no generator to extend them.
         unextended = mock.patch.object(EndlessStreams, "extend", lambda *_: None)
-        with unextended, mock.patch.object(SheddingController, "decision", lambda *_: None):
+        often = mock.patch.multiple(tree_choice, _PAIRS=0.2, _LEAST=0.0, _FIRST_LOOK=2)
+        with unextended, often, mock.patch.object(SheddingController, "decision", lambda *_: None):
             engine = MemoryEngine(folder, cases, slots, ends=ends, tuning=tuning)
             try:
                 yield engine
@@ -266,7 +269,7 @@ def run(
     *,
     deaths: Mapping[int, Death] | None = None,
     tunings: Sequence[EngineTuning] = (TUNING,),
-    chosen: Mapping[int, str] | None = None,
+    chosen: Mapping[int, str | int] | None = None,
 ) -> Outcome:
     """Run one case, or several with one clock, in the given batches (first and last step of each).
 

@@ -50,8 +50,9 @@ REGISTER QUERY near AS SELECT id FROM posts NEAREST 3 TO (5, 5);
 """,
     changes=[
         "REPARTITION posts USING agrid INTO 3 SLOTS;",
-        "PAUSE QUERY corner; REPARTITION posts USING quadtree INTO 7 SLOTS; REBALANCE posts;",
-        "REPARTITION posts USING object INTO 1 SLOTS; RESUME QUERY corner;",
+        "SET index.tree_queries = 2; SET index.queries = chtree; PAUSE QUERY corner;"
+        "REPARTITION posts USING quadtree INTO 7 SLOTS; REBALANCE posts;",
+        "REPARTITION posts USING object INTO 1 SLOTS; SET index.queries = auto; RESUME QUERY corner;",
         "REPARTITION posts USING qttree INTO 64 SLOTS; DROP QUERY middle;",
         "REPARTITION posts USING grid INTO 1 SLOTS; REPARTITION posts USING grid INTO 2 SLOTS;",
     ],

@@ -50,8 +50,11 @@ class Way(NamedTuple):
     events: Callable[[st.SearchStrategy[Case]], st.SearchStrategy[Case]]
 
 
-def _route(engine: MemoryEngine, case: Case, table: RoutingTable | None) -> None:
-    if table is not None:
+def _change(engine: MemoryEngine, case: Case, routing: Routing, batch: int) -> None:
+    """Let the routing and the index that are drawn for a batch hold from it on."""
+    if (index := routing.indexes.get(batch)) is not None:
+        engine.choose(index)
+    if (table := routing.routes.get(batch)) is not None:
         append_route(engine.control, StreamRouted(case.spec["id"], strategy=table.strategy), table)
 
 
@@ -81,7 +84,7 @@ def _replayed(case: Case, routing: Routing) -> Iterator[Routed]:
         for number, (first, last) in enumerate(cut(case, routing.size)):
             if number in routing.restarts:
                 engine.restart(arena=number % 2 == 1)
-            _route(engine, case, routing.routes.get(number))
+            _change(engine, case, routing, number)
             engine.take(first, last)
         yield Routed(engine, case, case)
 
@@ -98,7 +101,7 @@ def _inserted(case: Case, routing: Routing) -> Iterator[Routed]:
     with live_engine(live.sent, routing.slots, routing.tuning) as engine:
         engine.deaths = routing.deaths
         for number, (first, last) in enumerate(live.batches):
-            _route(engine, live.sent, routing.routes.get(number))
+            _change(engine, live.sent, routing, number)
             engine.take(first, last)
         yield Routed(engine, live.sent, live.counted)
 

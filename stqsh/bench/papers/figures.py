@@ -37,10 +37,11 @@ STAR = Paper(
         "11": "star.slots:continuous",
         "13": "star.snapshots:memory star.continuous.throughput:memory",
         "index": "star.continuous.chosen:measure",
+        "windows": "star.continuous.windowed:measure",
     },
     "star.figure_run:prepare",
 )
-"""The figures of STAR section 8, by their numbers; 4 shows what the object cache is, and `index` is ours."""
+"""The figures of STAR section 8, by their numbers; 4 shows the object cache; those with names are ours."""
 
 ROUTING = Paper(
     "routing",
@@ -72,6 +73,7 @@ ROUTING = Paper(
         "granularity": "routing.granularity:measure",
         "defaults": "routing.defaults:measure",
         "dealing": "routing.dealing:measure",
+        "costs": "routing.costs:measure",
     },
     "routing.trials:prepare",
     has_charts=False,

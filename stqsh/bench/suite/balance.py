@@ -115,9 +115,8 @@ def _played(
             execute(session, f"SET balance = auto; SET balance.above = {options.above};")
         _play(session, len(places), options.seconds)
         routes, updates = _routes(session), sum_of_updates(session)
-        followed = [
-            route.entry for route in stream_routes(session.connection.db, 1) if route.entry.is_automatic
-        ]
+        entries = [route.entry for route in stream_routes(session.connection.db, 1)]
+        followed = [entry for entry in entries if entry.is_automatic and not entry.package]
         windows = _windows(options, places)
         ratios, copies = [], []
         for first, last in windows:

@@ -156,7 +156,8 @@ class SnapshotReader:
         counts_terms = any(one.function == "topk" for one in measures)
         kind = "terms" if counts_terms else "range" if place is None else "nearest"
         box = self.asked.box(spec, stream) if place is None else (*place, *place)
-        note_snapshot(self._connection.home, stream.id, step, kind, box)
+        k = region.k if isinstance(region, NearestSpec) else 0
+        note_snapshot(self._connection.home, stream.id, step, kind, box, k)
 
     def _ask_past(self, spec: SnapshotSpec, stream: StreamSpec, step: int) -> SnapshotResult:
         """Answer a snapshot of the past from the slots and the archive. Raises as `ask` does."""

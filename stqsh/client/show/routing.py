@@ -42,6 +42,7 @@ _SLOT_COLUMNS = (
     "queries",
     "snapshots",
     "share of load",
+    "upkeep",
 )
 
 
@@ -112,8 +113,24 @@ def _stream_row(
         ),
         *(ratio, None if last is None else round(last.entry.predicted, 2), copies, costs),
         _unsent(progress.stats, stream.id),
-        *("moving" if is_moving else "in force", _change(last)),
+        *(_state(last, is_taken=taken is not None, is_moving=is_moving), _change(last)),
     )
+
+
+def _state(last: StreamRoute | None, *, is_taken: bool, is_moving: bool) -> str:
+    """Return whether the last change is in force; for one in packages, how many queries have moved.
+
+    Args:
+        last: the newest routing.
+        is_taken: whether it has taken effect.
+        is_moving: whether it has not, and streams run.
+    """
+    if last is None or not last.entry.cuts:
+        return "moving" if is_moving else "in force"
+    if is_taken and last.entry.is_complete:
+        return "in force"
+    learned = (0, *last.entry.learned)
+    return f"moved {learned[last.entry.package + is_taken]:,} of {learned[-1]:,} queries"
 
 
 def _unsent(stats: BatchStats, stream_id: int) -> str | None:
@@ -164,7 +181,8 @@ def _slot_rows(stream: str, table: RoutingTable, recent: RecentInput) -> Iterato
     load, table = recent.load(table.cells), recent.measured(table)
     loads, total = slot_loads(table, load.cost), float(load.cost.sum())
     records, queries = slot_records(table, load.records), _touched(table, recent).sum(axis=0)
-    snapshots = table.slots_touching(recent.asked.boxes).sum(axis=0)
+    snapshots = table.slots_touching(recent.asked_boxes(table.cells, load.records)).sum(axis=0)
+    upkeep = slot_loads(table, load.upkeep)
     cells = np.bincount(table.leaf.ravel(), minlength=len(table.slot))
     for slot in range(table.slots):
         mine = table.slot == slot
@@ -172,4 +190,5 @@ def _slot_rows(stream: str, table: RoutingTable, recent: RecentInput) -> Iterato
             *(stream, slot, int(np.count_nonzero(mine)), int(cells[mine].sum())),
             *(round(float(records[slot])), int(queries[slot]), int(snapshots[slot])),
             f"{loads[slot] / total:.1%}" if total else None,
+            f"{upkeep[slot] / total:.1%}" if total and load.weights.upkeep else None,
         )

@@ -312,11 +312,11 @@ def _access(spec: SnapshotSpec, kind: KindExplanation, measured: QueryMeasure, u
 
 def _index(kind: KindExplanation, measured: QueryMeasure) -> str:
     """Return the index of a registered query, and the part of it that the query's region touches."""
-    side = measured.sides.get(kind.index)
+    side, instead = measured.sides.get(kind.index), f"; {kind.may_be_in}" if kind.may_be_in else ""
     if side is None:
-        return kind.index
+        return kind.index + instead
     cells = side[0] * side[0]
-    return f"{kind.index}: {min(side[1], cells)} of {cells} cells"
+    return f"{kind.index}: {min(side[1], cells)} of {cells} cells{instead}"
 
 
 def _candidates(kind: KindExplanation, measured: QueryMeasure) -> str:

@@ -24,6 +24,8 @@ from stqsh.sources.routing_plans import (
     current_layout,
     current_table,
     find_previous_rows,
+    goal_table,
+    in_packages,
     load_ratio,
     plan_rebalance,
     plan_repartition,
@@ -33,10 +35,11 @@ from stqsh.spec.log import StreamRouted
 from stqsh.spec.query import SnapshotSpec
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import live_queries, live_streams
-from stqsh.storage.progress import step_taken, stream_statuses, unknown_until
+from stqsh.storage.control_log import ControlDb
+from stqsh.storage.progress import stream_statuses, unknown_until
 from stqsh.storage.rows import Progress, StreamRow
 from stqsh.storage.session_settings import session_settings
-from stqsh.storage.stream_routes import stream_routes
+from stqsh.storage.stream_routes import is_in_force, stream_routes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,7 +78,7 @@ def repartition(context: StatementContext, statement: Repartition) -> Iterator[O
             find_previous_rows(context.connection.home, stream.spec)
         recent = _recent(context, stream, with_texts=by_texts)
         plan = plan_repartition(recent, table, spec.strategy, slots)
-        yield from _put_in_force(context, stream, plan, text)
+        yield from _put_in_force(context, stream, plan, recent, text)
 
     def check(stream: StreamRow) -> None:
         if spec.strategy != "object":
@@ -114,7 +117,7 @@ def rebalance(context: StatementContext, statement: Rebalance) -> Iterator[Outco
             yield Message(f"{stream.name}: nothing to gain (max/mean {load_ratio(recent, table):.2f})")
             return
         _check_steps_known(context, stream)
-        yield from _put_in_force(context, stream, plan, text)
+        yield from _put_in_force(context, stream, plan, recent, text)
 
     yield from _for_streams(context, spec.stream, change)
 
@@ -147,7 +150,7 @@ def _for_streams(
             if not _is_read(context, stream):
                 yield _reading(context, stream)
                 _wait(context, stream)
-            table = current_table(context.connection.home, context.connection.db, stream)
+            table = goal_table(context.connection.home, context.connection.db, stream)
             assert table is not None, "the stream is read"
             yield from change(stream, table)
         except StqshError as error:
@@ -213,30 +216,37 @@ def _check_steps_known(context: StatementContext, stream: StreamRow) -> None:
 
 
 def _put_in_force(
-    context: StatementContext, stream: StreamRow, plan: RoutePlan, text: str
+    context: StatementContext, stream: StreamRow, plan: RoutePlan, recent: RecentInput, text: str
 ) -> Iterator[Message]:
     """Log a routing, report the change and its predicted effect; in a script, wait until it is in force."""
-    row = put_in_force(context.connection.db, stream, plan, text)
-    entry = row.entry
-    assert isinstance(entry, StreamRouted)
+    control = context.connection.db
+    plan = in_packages(plan, current_table(context.connection.home, control, stream), recent)
+    entry = put_in_force(control, stream, plan, text)
     context.connection.wake()
     packages = "1 package" if entry.packages == 1 else f"{entry.packages} packages"
     routing = f"{entry.strategy} over {_slots(entry.slots)}, version {entry.version}, {packages}, moving"
     by = f" by {plan.adjuster}" if plan.adjuster else ""
     yield Message(f"{stream.name}: {routing}")
     yield Message(f"{stream.name}: max/mean {plan.before:.2f}, {plan.after:.2f} expected{by}")
+    if entry.cuts:
+        moved = f"{entry.learned[-1]:,} queries move in {len(entry.cuts)} batches"
+        yield Message(f"{stream.name}: {moved}, about {recent.settings.package:,} in each (routing.package)")
     for progress in context.connection.watch() if context.is_script else ():
-        if not (progress.stats.running or progress.stats.playing) or step_taken(
-            context.connection.db, row.seq
-        ):
+        if not (progress.stats.running or progress.stats.playing) or _is_in_force(control, stream.id, entry):
             return
+
+
+def _is_in_force(control: ControlDb, stream: int, entry: StreamRouted) -> bool:
+    """Return whether a change of a stream's routing is in force with all of its packages, or replaced."""
+    last = stream_routes(control, stream)[-1:]
+    return not last or last[0].entry.change != entry.change or is_in_force(control, last[0])
 
 
 def _is_read(context: StatementContext, stream: StreamRow) -> bool:
     """Return whether a stream has a routing: its records are known, and the session's engine has started."""
     status = stream_statuses(context.connection.db).get(stream.id)
     is_known = stream.spec.is_live or (status is not None and status.state not in ("new", "reading"))
-    return is_known and current_table(context.connection.home, context.connection.db, stream) is not None
+    return is_known and goal_table(context.connection.home, context.connection.db, stream) is not None
 
 
 def _wait(

@@ -141,6 +141,7 @@ class KindExplanation:
             does not use texts.
         reason: Why the operators are in this order; None for the usual one.
         refreshes: How a refresh computes aggregates of members; None for queries without refreshes.
+        may_be_in: The index that holds it instead if the slots expect it to be faster; None if there is none.
     """
 
     index: str
@@ -150,6 +151,7 @@ class KindExplanation:
     terms: str | None = None
     reason: str | None = None
     refreshes: str | None = None
+    may_be_in: str | None = None
 
 
 class ExplainInput(NamedTuple):

@@ -4,6 +4,11 @@ A tree takes a limited number of queries; further ones begin a tree whose levels
 follow from the queries and records of that time. A query that is removed is only marked, and is entered again
 where it was if it returns. Once enough are marked, all trees are rebuilt without them.
 
+A tree has no place for further queries. They join the last trees only while these are no larger than what
+joins them, or small, so each query is built in again a number of times that grows with the logarithm of the
+number of queries (the logarithmic method of Bentley and Saxe, which the paper does not need, as its trees are
+small).
+
 Other than in the paper, ranges and intervals are tested where queries are reached, in the leaves, rather than
 on the way with a list of queries that failed: fewer are left there. A query with `CONTAINS ANY` goes on under
 each of its words. All trees are also rebuilt once there are records to estimate costs by.
@@ -18,15 +23,22 @@ import numpy as np
 from stqsh.arrays import Array
 from stqsh.core.indexes.quad_shape import grow_quad, quad_leaves
 from stqsh.core.kernels.index.ch_trees import (
+    BOUNDED,
+    BOXED,
+    CHECKED,
     PLACE,
+    REPEATED,
     VALUES,
     WORDS,
     ChTrees,
     RecordSides,
+    SignedQueries,
     TestedQueries,
     TreeJoin,
     fill_table,
+    find_rows,
     join,
+    sign_rows,
 )
 from stqsh.core.kernels.index.static_rects import CandidatePairs
 from stqsh.core.kernels.jit import frozen
@@ -38,6 +50,9 @@ from stqsh.spec.stream import Bounds
 
 LIMIT = 1_000
 """The paper's limit of queries of a tree."""
+
+SMALL = 1_024
+"""The size up to which the last tree is built again for each further query."""
 
 LAZY = 64
 """The fewest queries that are removed together; they are at least a quarter of the active ones, too."""
@@ -145,6 +160,12 @@ class ChTreeIndex:
         return [int(count) for count in np.diff(self._starts[:, 0], append=len(self._array("id")))]
 
     @property
+    def held(self) -> Array:
+        """The active queries, int64 (n,)."""
+        active: Array = self._array("id")[self._array("position") >= 0]
+        return active
+
+    @property
     def orders(self) -> list[list[int]]:
         """The kinds of predicates of each tree's levels, from the root on."""
         orders = self._array("order").reshape(-1, VALUES + sum(self.columns)).tolist()
@@ -187,7 +208,8 @@ class ChTreeIndex:
             bounds: The extent of the stream, if known.
         """
         columns = sought.values.shape[1], sought.bounds.shape[1]
-        signs, new = _signs(sought), np.flatnonzero(~np.isnan(sought.box[:, 0]))
+        new = np.flatnonzero(~np.isnan(sought.box[:, 0]))
+        signs = _signs(sought, new)
         live, is_new = new, not self.is_built or self.is_due or self.columns != columns
         if not is_new:
             new = self._mark(sought.id, signs, live)
@@ -196,14 +218,11 @@ class ChTreeIndex:
         if is_new:
             self._begin(columns, sought.box[live], len(sample.x), bounds)
             new = live
-        for name, values in (("box", sought.box), ("bounds", sought.bounds), ("checked", sought.checked)):
+        for name, values in (("box", sought.box), ("bounds", sought.bounds), ("tests", _tests(sought))):
             self._state.replace(f"{self._prefix}/{name}", values.reshape(-1))
         self._state.resize(f"{self._prefix}/label", len(seen))
+        new = self._with_last(new)
         while len(new):
-            if len(self._starts) and self.counts[-1] < self._limit:
-                last = self._array("position")[self._starts[-1, 0] :]
-                new = np.concatenate([last[last >= 0].astype(np.int64), new])
-                self._cut()
             some, new = new[: self._limit], new[self._limit :]
             self._add_tree(sought, signs, some, _Past(sample, spans, seen))
         rows = self._array("position") >= 0
@@ -240,8 +259,8 @@ class ChTreeIndex:
             row=array("row"),
             position=array("position"),
         )
-        bounds = array("bounds").reshape(len(array("checked")), 2 * self.columns[1])
-        queries = TestedQueries(array("box").reshape(-1, 4), bounds, array("checked"))
+        bounds = array("bounds").reshape(len(array("tests")), 2 * self.columns[1])
+        queries = TestedQueries(array("box").reshape(-1, 4), bounds, array("tests"))
         return join(TreeJoin(trees, queries, records, spans, frozen(array("label"))))
 
     def _array(self, name: str) -> Array:
@@ -263,16 +282,22 @@ class ChTreeIndex:
 
     def _mark(self, ids: Array, signs: Array, live: Array) -> Array:
         """Mark the rows of queries that are gone or have changed; return the positions of new queries."""
-        order, known = np.argsort(self._array("sign"), kind="stable"), self._array("sign")
-        position = np.full(len(known), -1, np.int32)
-        at = np.searchsorted(known, signs[live], sorter=order)
-        row = order[np.minimum(at, len(order) - 1)] if len(order) else np.zeros(len(live), np.int64)
-        same = np.zeros(len(live), np.bool_)
-        if len(order):
-            same = (known[row] == signs[live]) & (self._array("id")[row] == ids[live])
-        position[row[same]] = live[same]
+        is_live = np.zeros(len(ids), np.bool_)
+        is_live[live] = True
+        rows = frozen(self._array("id")), frozen(self._array("sign"))
+        position, is_new = find_rows(*rows, SignedQueries(frozen(ids), signs, is_live))
         self._state.replace(f"{self._prefix}/position", position)
-        return live[~same]
+        return np.flatnonzero(is_new)
+
+    def _with_last(self, new: Array) -> Array:
+        """Remove the last trees that are built again with new queries; return all positions to enter."""
+        while len(new) and (counts := self.counts) and counts[-1] < self._limit:
+            if counts[-1] > max(len(new), SMALL):
+                break
+            last = self._array("position")[self._starts[-1, 0] :]
+            new = np.concatenate([last[last >= 0].astype(np.int64), new])
+            self._cut()
+        return new
 
     def _cut(self) -> None:
         """Remove the last tree."""
@@ -513,13 +538,22 @@ def _interval_paths(centres: Array, numbers: Array) -> Array:
     return np.concatenate([*paths, len(centres) + begin])
 
 
-def _signs(sought: SoughtPredicates) -> Array:
-    """Return a digest of each query and its predicates, uint64 (n,)."""
-    count, sign = len(sought.id), _mixed(sought.digest)
-    numbers = [*sought.box.T, *sought.bounds.reshape(count, 2 * sought.bounds.shape[1]).T]
-    for number in (sought.id, sought.every, sought.checked, *(one.copy().view(np.int64) for one in numbers)):
-        sign = _mixed(sign ^ _mixed(number.astype(np.int64).view(np.uint64)))
-    return sign
+def _signs(sought: SoughtPredicates, some: Array) -> Array:
+    """Return a digest of each of some queries and its predicates, by position, uint64 (n,); 0 for others."""
+    numbers = [sought.id[some], sought.every[some], sought.checked[some]]
+    places = [sought.box[some], sought.bounds[some].reshape(len(some), 2 * sought.bounds.shape[1])]
+    bits = [np.column_stack(numbers).astype(np.int64), *(one.view(np.int64) for one in places)]
+    signs = np.zeros(len(sought.id), np.uint64)
+    signs[some] = sign_rows(sought.digest[some], np.hstack(bits).view(np.uint64))
+    return signs
+
+
+def _tests(sought: SoughtPredicates) -> Array:
+    """Return what is to be done for each query in a leaf, as in `TestedQueries`."""
+    is_boxed, is_bounded = np.isfinite(sought.box).any(axis=1), np.isfinite(sought.bounds).any(axis=(1, 2))
+    is_repeated = ~sought.every & (np.diff(sought.start) > 1)
+    tests: Array = CHECKED * sought.checked + BOXED * is_boxed + BOUNDED * is_bounded + REPEATED * is_repeated
+    return tests.astype(np.uint8)
 
 
 def digests(count: int, *parts: tuple[Array, Array]) -> Array:

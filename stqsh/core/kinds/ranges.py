@@ -26,6 +26,7 @@ from stqsh.core.matching.match import region_updates
 from stqsh.core.matching.query_context import NO_MEMBERS, AnswerMembers, QueryContext
 from stqsh.core.matching.query_regions import QueryRegions
 from stqsh.core.matching.row_changes import RangeQueries, RowChanges
+from stqsh.core.matching.tree_index import NUMBERS
 from stqsh.core.matching.update_emitter import UpdateEmitter
 from stqsh.core.output.batch_output import BatchOutput, QueryUpdates
 from stqsh.core.output.sent_answers import SentAnswers
@@ -212,12 +213,30 @@ class RangeKind(QueryKind):
             chance *= measure.satisfied / measure.sampled
         if terms or requires_values(spec, given.stream):
             fixed = "keyword index"
-        if given.indexes.queries == "chtree" and fixed != "moving cells":
-            fixed = "CH-trees"
+        fixed, instead = (fixed, None) if fixed == "moving cells" else _with_trees(given, fixed)
         return KindExplanation(
             index=fixed,
+            may_be_in=instead,
             access=f"scan of {present} objects against the box",
             chance=chance,
             operators=given.operators,
             terms=terms,
         )
+
+
+def _with_trees(given: ExplainInput, fixed: str) -> tuple[str, str | None]:
+    """Return the index of a query with a fixed region, and the one that may hold it instead.
+
+    `fixed` is its index without CH-trees.
+    """
+    spec, measure, choice = given.spec, given.measure, given.indexes
+    trees = f"CH-trees (of at most {choice.tree_queries:,} queries)"
+    if choice.queries == "chtree":
+        return trees, None
+    if measure.in_trees:
+        some = f" on {measure.in_trees} of {measure.holders} slots"
+        return trees + some * (measure.in_trees < measure.holders), None
+    types = {name: kind for name, kind in given.stream.types.items() if name not in given.stream.roles}
+    bounds = split(spec.condition)[0].intervals if spec.condition else ()
+    is_open = choice.queries == "auto" and any(types.get(bound.column) in NUMBERS for bound in bounds)
+    return fixed, "CH-trees if many queries ask for such intervals" if is_open else None

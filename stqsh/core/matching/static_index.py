@@ -1,6 +1,7 @@
 """The index of fixed regions: a keyword index for keyword queries, a grid for the others.
 
-A session may choose CH-trees instead, which then have all queries, see `stqsh.core.matching.tree_index`.
+CH-trees have the queries that intervals of numbers find better, or all queries if the session chooses them,
+see `stqsh.core.matching.tree_index`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from stqsh.core.queries.query_table import ACTIVE, RECT
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.regions.grid_layout import StaticRectIndex
 from stqsh.core.texts.access_path import choose_grid, clear_without_words
-from stqsh.core.texts.keyword_index import KeywordIndex
 from stqsh.spec.query import with_members
 
 
@@ -67,34 +67,25 @@ class StaticRegionIndex:
             boxes[~matched] = np.nan
         checked = (queries.template >= 0) | (queries.shape != RECT) | context.staying
         index = keywords_of(self._batch, self._prefix)
-        if self._trees.is_chosen:
-            self._fill_trees(context, index, boxes, checked)
-            boxes[:], index = np.nan, None
-        else:
-            self._trees.release()
+        in_trees = self._trees.choose(context, index, boxes)
+        tree_boxes = boxes
+        if in_trees is not None:
+            tree_boxes = np.where(in_trees[:, None], boxes, np.nan)
+            boxes[in_trees] = np.nan
+        with_words = np.zeros(len(queries), np.bool_)
         if index is not None:
             in_grid = choose_grid(index, queries.id, boxes)
             index.refresh(queries.id, np.where(in_grid[:, None], np.nan, boxes), checked, bounds)
             positions = index.queries.position
             boxes[positions[~in_grid[positions]]] = np.nan
+            with_words[positions[index.queries.with_words]] = True
             checked = checked | in_grid  # an object can gain or lose words within a box
             if not len(index):
                 release_keywords(self._batch, self._prefix)
+        if in_trees is not None:
+            self._trees.fill(context, tree_boxes, checked | with_words)
         tag = 2 * np.arange(len(queries), dtype=np.int32) + checked
         self._grid.fill(boxes, tag.astype(np.int32), bounds, self._batch.spec.grid)
-
-    def _fill_trees(
-        self, context: QueryContext, index: KeywordIndex | None, boxes: Array, checked: Array
-    ) -> None:
-        """Put all queries into CH-trees; the keyword index keeps only their terms."""
-        queries = context.queries
-        if index is not None:
-            index.refresh(queries.id, np.full_like(boxes, np.nan), checked, self._batch.spec.bounds)
-            checked = checked.copy()
-            checked[index.queries.position[index.queries.with_words]] = True
-            if not len(index):
-                release_keywords(self._batch, self._prefix)
-        self._trees.fill(context, boxes, checked)
 
     def count_terms(self) -> None:
         """Count the terms of a batch's new records, if there are keyword queries; `join` does so too."""
@@ -113,21 +104,25 @@ class StaticRegionIndex:
 
         For keyword queries, WAS and IS include the test of their terms.
         """
-        if self._trees.is_built:
-            self.count_terms()
-            return JoinResult(self._trees.join(events), events, None)
         order, ordered = self._grid.ordered(events)
-        pairs, index = self._grid.join(ordered), keywords_of(self._batch, self._prefix)
+        pairs, index, said = self._grid.join(ordered), keywords_of(self._batch, self._prefix), None
         if index is not None:
             record_texts(self._batch, index)
         if index is not None and index.queries.by_terms.any():
             said = record_terms(self._batch, index, events)
             by_event = pairs if order is None else pairs._replace(event=order[pairs.event])
             clear_without_words(index, by_event, said)
-            found = index.join(events, said)
-            found = found._replace(event=renumbered(found.event, order))
-            pairs = CandidatePairs(*(np.concatenate(both) for both in zip(pairs, found, strict=True)))
+            pairs = _together(pairs, index.join(events, said), order)
+        self._trees.count(len(events.step))
+        if self._trees.is_built:
+            pairs = _together(pairs, self._trees.join(events, said), order)
         return JoinResult(pairs, ordered, order)
+
+
+def _together(pairs: CandidatePairs, found: CandidatePairs, order: Array | None) -> CandidatePairs:
+    """Return pairs, and further ones, whose events are numbered as they were before they were ordered."""
+    found = found._replace(event=renumbered(found.event, order))
+    return CandidatePairs(*(np.concatenate(both) for both in zip(pairs, found, strict=True)))
 
 
 def _with_rests(new: NewQueries, parts: dict[int, KeywordPart]) -> NewQueries:

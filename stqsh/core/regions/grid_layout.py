@@ -76,8 +76,9 @@ class StaticRectIndex:
 
     def ordered(self, events: Transitions) -> tuple[Array | None, Transitions]:
         """Order events for a fast `join`; return the order, int32 (None if unchanged), and the events."""
-        frame = self.lists()[0]
-        return (None, events) if are_few(events, frame) else by_cell(events, frame)
+        frame, lists = self.lists()
+        is_little = not len(lists.tag) or are_few(events, frame)
+        return (None, events) if is_little else by_cell(events, frame)
 
     def join(self, events: Transitions) -> CandidatePairs:
         """Return pairs of events and rectangles, see `kernels.join.static_join.join`; call `fill` first."""

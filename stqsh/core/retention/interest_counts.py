@@ -80,6 +80,8 @@ class InterestTracker:
     def follow(self) -> None:
         """Apply the piece's commands and events; afterwards `refs` and `held` are valid for its last step."""
         begun = self._apply_commands()
+        if self.still.is_due:
+            self._refresh()
         since = np.full(len(self.queries), self.first - 1)
         since[begun] = self.first
         lives = QueryLifetimes(since, self.queries.until)

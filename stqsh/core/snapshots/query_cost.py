@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from stqsh.core.conditions.region_test import RegionNow, reach_of
 from stqsh.core.contract.snapshot_selection import EVERYWHERE, PresentObjects, StoredRows
+from stqsh.core.indexes.ch_trees import ChTreeIndex
 from stqsh.core.kernels.index.scan import count_in_box, in_box
 from stqsh.core.kernels.index.static_rects import GridFrame, cover
 from stqsh.core.state.slot_state import SlotState
@@ -59,6 +60,7 @@ def measure(state: SlotState, spec: BoundQuery, place: Place | None = None) -> Q
         texts=texts,
         own=own,
         all=everything,
+        in_trees=int(_is_in_trees(state, spec)),
     )
 
 
@@ -72,6 +74,12 @@ def _sides(state: SlotState, spec: BoundQuery, reach: RegionNow) -> dict[str, tu
             first, last, low, high = cover(reach.box, GridFrame(x0, y0, per_x, per_y, int(side)))
             found[name] = int(side), int((last - first + 1) * (high - low + 1))
     return found
+
+
+def _is_in_trees(state: SlotState, spec: BoundQuery) -> bool:
+    """Return whether CH-trees find a registered query."""
+    trees = ChTreeIndex(state, f"s{spec.stream_id}/{spec.kind}/chtree")
+    return trees.is_built and bool((trees.held == _number(spec)).any())
 
 
 def _frequencies(state: SlotState, spec: BoundQuery) -> tuple[dict[str, int], int]:
@@ -90,12 +98,17 @@ def _frequencies(state: SlotState, spec: BoundQuery) -> tuple[dict[str, int], in
     return dict(zip(map(str, wanted.to_pylist()), counted, strict=True)), terms.frequencies.total
 
 
+def _number(spec: BoundQuery) -> int:
+    """Return the number of the registered query that is measured, 0 for a snapshot."""
+    return spec.id if isinstance(spec, QuerySpec) else spec.measure or 0
+
+
 def _counters(state: SlotState, spec: BoundQuery) -> tuple[QueryCounters | None, QueryCounters]:
     """Return the counters of the query, and those of all queries of the stream of any kind."""
     everything, own = dict.fromkeys(_COUNTERS, 0), dict.fromkeys(_COUNTERS, 0)
     there = False
     streams = f"s{spec.stream_id}/", f"s{-spec.stream_id}/"  # the second is the copy by key
-    query_id = spec.id if isinstance(spec, QuerySpec) else spec.measure or 0
+    query_id = _number(spec)
     for name in [name for stream in streams for name in state.names(stream)]:
         if not name.endswith("/tested") or name.count("/") != 2:
             continue

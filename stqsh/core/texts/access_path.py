@@ -36,8 +36,7 @@ def choose_grid(index: KeywordIndex, ids: Array, boxes: Array) -> Array:
         return chosen
     at = np.minimum(np.searchsorted(ids, own), len(ids) - 1)
     placed = (ids[at] == own) & ~np.isnan(boxes[at, 0])
-    seen, start = frequencies.seen[index.asked.terms], index.asked.start[:-1]
-    common = np.where(index.asked.every, np.minimum.reduceat(seen, start), np.add.reduceat(seen, start))
+    common = records_with_terms(index)
     inside = frequencies.places.expected(boxes[at])
     order = np.argsort(inside, kind="stable")
     few = np.zeros(len(own), np.bool_)
@@ -46,6 +45,13 @@ def choose_grid(index: KeywordIndex, ids: Array, boxes: Array) -> Array:
     if suits.sum() >= _MOST * placed.sum():
         chosen[at[suits & (~index.queries.in_trees | index.is_due)]] = True
     return chosen
+
+
+def records_with_terms(index: KeywordIndex) -> Array:
+    """Return how many records have the rarest term of each query, or any if any is enough; int64 (n,)."""
+    seen, start = index.terms.frequencies.seen[index.asked.terms], index.asked.start[:-1]
+    found: Array = np.where(index.asked.every, np.minimum.reduceat(seen, start), np.add.reduceat(seen, start))
+    return found
 
 
 def clear_without_words(index: KeywordIndex, pairs: CandidatePairs, said: EventTerms) -> None:

@@ -25,6 +25,7 @@ from stqsh.sources.routing_plans import (
     EVEN,
     RoutePlan,
     current_table,
+    in_packages,
     load_balance,
     plan_cheapest,
     plan_rebalance,
@@ -34,9 +35,15 @@ from stqsh.spec.clock import BatchClock
 from stqsh.storage.catalogue import live_streams
 from stqsh.storage.control_log import ControlDb, get_meta, set_meta
 from stqsh.storage.home import SessionHome
-from stqsh.storage.progress import step_taken
 from stqsh.storage.rows import StreamRow
-from stqsh.storage.stream_routes import BALANCE_ERROR, INITIAL, StreamRoute, stream_routes, write_looks
+from stqsh.storage.stream_routes import (
+    BALANCE_ERROR,
+    INITIAL,
+    StreamRoute,
+    is_in_force,
+    stream_routes,
+    write_looks,
+)
 from stqsh.units import counted
 
 REST, SHORT_REST, LONGEST_REST = 4, 0, 128
@@ -57,7 +64,7 @@ class _Watched:
         rest: the number of further checks that skip it.
         pause: the number of checks to skip after the next change.
         follows: whether the balancer's last change had at least half of its predicted effect.
-        route: the number of the last known routing, 0 for the initial one.
+        change: the version with which the last known change began, 0 for the initial routing.
         judged: the number of the last automatic routing whose effect was measured.
         seen: its input at the last check of its load, None before the first.
         seen_at: the number of that check.
@@ -67,7 +74,7 @@ class _Watched:
     rest: int = 0
     pause: int = SHORT_REST
     follows: bool = False
-    route: int = 0
+    change: int = 0
     judged: int = 0
     seen: RecentInput | None = None
     seen_at: int = 0
@@ -195,11 +202,11 @@ class Balancer:
         """Check a stream, and reroute it if it is due; return what was found and done, in words."""
         watched = self._streams.setdefault(stream.id, _Watched())
         routes = stream_routes(self._control, stream.id)
-        newest = routes[-1].seq if routes else INITIAL
-        if newest != watched.route:  # not this balancer's change: leave it alone for a while
-            watched.route, watched.rest, watched.uneven = newest, max(REST, watched.pause), 0
+        change = routes[-1].entry.change if routes else INITIAL
+        if change != watched.change:  # not this balancer's: leave it alone for a while
+            watched.change, watched.rest, watched.uneven = change, max(REST, watched.pause), 0
             watched.follows, watched.seen = False, None
-        if routes and step_taken(self._control, newest) is None:
+        if routes and not is_in_force(self._control, routes[-1]):
             return "waits until the last change is in force"
         if watched.rest > 0:
             watched.rest -= 1
@@ -262,11 +269,12 @@ class Balancer:
         )
         newest = look.routes[-1].seq if look.routes else INITIAL
         try:
-            row = put_in_force(self._control, look.stream, plan, after=newest, is_automatic=True)
+            plan = in_packages(plan, look.table, recent)
+            entry = put_in_force(self._control, look.stream, plan, after=newest, is_automatic=True)
         except StqshError as error:  # another change was quicker
             _log.info("%s", error)
             return "does not act, because another change was quicker"
-        look.watched.route, look.watched.rest = row.seq, look.watched.pause
+        look.watched.change, look.watched.rest = entry.change, look.watched.pause
         return "has acted"
 
     def _plan(self, look: _Look, recent: RecentInput, earlier: EarlierInput | None) -> RoutePlan | None:

@@ -24,6 +24,7 @@ from stqsh.checksums import DamagedFileError
 from stqsh.engine.delivery.archive_writer import write_archive
 from stqsh.engine.delivery.balancer import Balancer
 from stqsh.engine.delivery.log_retention import LogRetention
+from stqsh.engine.delivery.moves import MovesInPackages
 from stqsh.engine.delivery.shedding_controller import SheddingController
 from stqsh.engine.spark.spark_internals import read_offset
 from stqsh.engine.state.payload_files import Spool, load_payloads
@@ -107,6 +108,7 @@ class Delivery:
         self._book = NameBook(control)
         self.shedding = SheddingController(control, session_settings(control))
         self.balancer = Balancer(home, control, lambda: session_settings(control))
+        self._moves = MovesInPackages(control)
         self._counted = -1
         self._records = self._stale = 0
         self._taking: Taking = ()  # of the previous batch; a batch with another value is a turn
@@ -148,6 +150,8 @@ class Delivery:
             self._on_timings(delivered.timings)
         if logged is not None:
             self.retention.delivered(number, logged.total)
+        if delivered.clock.steps:
+            self._moves.go_on()
         self.balancer.delivered(delivered.clock)
         if self._spool is not None:
             self._spool.clear()

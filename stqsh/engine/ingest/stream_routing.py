@@ -15,10 +15,8 @@ from stqsh.routing.query_routing import MemberBoxes, QueryRouting
 from stqsh.routing.table import RoutingTable
 from stqsh.sources.replay_store.manifest import Manifest, read_manifest
 from stqsh.sources.replay_store.spatial_extent import initial_table
-from stqsh.spec.command import RegisterCommand
-from stqsh.spec.query_rows import QueryRows
 from stqsh.spec.stream import StreamSpec
-from stqsh.storage.queries.living_queries import LivingQueries, OlderQueries
+from stqsh.storage.queries.living_queries import LivingQueries, OlderQueries, ids_of
 from stqsh.storage.queries.query_commands import Command
 from stqsh.storage.stream_routes import INITIAL, published_table
 
@@ -144,10 +142,6 @@ def releases(
     routing, remaining = before.queries(), before.with_routes(stream.id, left).queries()
     boxes = np.concatenate([np.empty((0, 4)), *(routing.boxes(stream, some) for some in queries)])
     asked = stream.id, boxes, routing.sought(stream, queries)
-    ids = np.array([id_ for some in queries for id_ in _ids(some)], np.int64)
+    ids = np.array([id_ for some in queries for id_ in ids_of(some)], np.int64)
     known, needed = (some.slots_touching(*asked) for some in (routing, remaining))
     return [ids[rows].tolist() for rows in (known & ~needed).T]
-
-
-def _ids(queries: RegisterCommand | QueryRows) -> list[int]:
-    return [queries.query.id] if isinstance(queries, RegisterCommand) else queries.ids.tolist()

@@ -40,7 +40,7 @@ from stqsh.engine.planning.head_log import DEFINING, TAKEN, pack_head_log, read_
 from stqsh.engine.planning.live_inputs import LiveInputs
 from stqsh.engine.planning.pending_log import awaits_place, last_snapshot, question, snapshots
 from stqsh.engine.planning.planner_state import PlannerState, last_step_of
-from stqsh.engine.planning.routes import FirstRouting, routes_in_use, routes_left, rows_dealt
+from stqsh.engine.planning.routes import FirstRouting, moved_queries, routes_in_use, routes_left, rows_dealt
 from stqsh.engine.planning.shared_files import SharedFiles
 from stqsh.engine.planning.stream_inputs import SessionView, StreamInput, last_tick_that_fits
 from stqsh.engine.planning.tasks import (
@@ -63,7 +63,7 @@ from stqsh.storage.control_mirror import mirror_of
 from stqsh.storage.disk_space import is_full
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import read_progress
-from stqsh.storage.queries.living_queries import LivingQueries, living_queries
+from stqsh.storage.queries.living_queries import LivingQueries, MovedQueries, living_queries
 from stqsh.storage.session_settings import index_choice, session_settings
 from stqsh.storage.shedding_orders import look_after, memory_settings
 from stqsh.storage.stream_routes import PublishedRoutes
@@ -244,17 +244,26 @@ class Planner:
         learning = [stream for stream in head.routed if not _are_everywhere(task, stream, first)]
         copied = {*task.copied, *head.uncopied}
         changed = {stream_of(row) for row in taken} if copied else set()
-        for stream in {*learning, *head.copies, *(copied & changed)}:
+        for stream in {*head.copies, *(copied & changed)}:
             before[stream] = self._living(stream, first, head.clock)
+        for stream in learning:
+            if stream not in before:
+                routes = [route for route in task.routes[stream] if route > first]
+                moved = moved_queries(control, stream, routes)
+                before[stream] = self._living(stream, first, head.clock, moved)
         for stream in head.left:
             after[stream] = self._living(stream, last, head.clock)
         read_us = (time.perf_counter_ns() - begun) // 1000 if before or after else 0
         content = pack_head_log(defined, taken, before, after, self._area_boxes)
         return replace(head, log=self._attachments.put(content), read_us=read_us) if content else head
 
-    def _living(self, stream: int, up_to: int, clock: BatchClock) -> LivingQueries:
+    def _living(
+        self, stream: int, up_to: int, clock: BatchClock, moved: MovedQueries | None = None
+    ) -> LivingQueries:
         with without_collections():
-            return living_queries(self._view.control, stream, up_to, clock.tick_us, clock.first_step)
+            return living_queries(
+                self._view.control, stream, up_to, clock.tick_us, clock.first_step, moved=moved
+            )
 
     def _is_by_slot(self, first: Offset, last: Offset) -> bool:
         """Return whether to read a batch by one task per slot."""

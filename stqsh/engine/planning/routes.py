@@ -8,8 +8,10 @@ region may be. A moving object stays until its next record, or until it is disco
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
+
+import numpy as np
 
 from stqsh.engine.planning.planner_state import PlannerState
 from stqsh.engine.planning.stream_inputs import SessionView
@@ -21,9 +23,10 @@ from stqsh.storage.catalogue import live_streams
 from stqsh.storage.control_log import ControlDb
 from stqsh.storage.home import SessionHome
 from stqsh.storage.progress import step_after_dealt
+from stqsh.storage.queries.living_queries import MovedQueries
 from stqsh.storage.rows import StreamRow
 from stqsh.storage.session_settings import session_settings
-from stqsh.storage.stream_routes import INITIAL, routes_kept, stream_routes
+from stqsh.storage.stream_routes import INITIAL, read_move, routes_kept, stream_routes
 
 
 def routes_in_use(
@@ -68,6 +71,25 @@ def routes_left(
 def _taken(control: ControlDb, first: Offset, stream: int, row: int) -> int | None:
     """Return a step after all records that were dealt before a stream's routing took effect."""
     return step_after_dealt(control, stream, row, None if row <= first.seq else first.step + 1)
+
+
+def moved_queries(control: ControlDb, stream: int, routes: Sequence[int]) -> MovedQueries | None:
+    """Return the queries that slots may learn of when routings of a stream take effect.
+
+    Args:
+        control: the control log.
+        stream: the stream.
+        routes: the numbers of the routings, which take effect in one batch.
+
+    Returns:
+        None if it is not known for all of them, so that every query has to be looked at.
+    """
+    moves = [read_move(control, route) for route in routes]
+    known = [move.queries[0] for move in moves if move is not None]
+    if len(known) < len(moves):
+        return None
+    looked = {route.seq: route.entry.looked for route in stream_routes(control, stream)}
+    return MovedQueries(np.unique(np.concatenate(known)), min(looked[route] for route in routes))
 
 
 def rows_dealt(planner_state: PlannerState, offset: Offset) -> dict[int, tuple[tuple[int, int], ...]]:

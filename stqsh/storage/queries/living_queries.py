@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from stqsh.spec.command import PauseCommand, RegisterCommand
 from stqsh.spec.log import LogKind, QueryAltered, QueryBlock, QueryDropped, QueryPaused, QueryResumed
@@ -50,6 +51,23 @@ class LivingQueries(NamedTuple):
 
     queries: OlderQueries
     paused: list[PauseCommand]
+
+
+class MovedQueries(NamedTuple):
+    """Queries that a change of the routing may move.
+
+    Attributes:
+        ids: int64, the ids of such queries, ascending.
+        since: a row of the log; all queries that were registered or altered after it are among them, too.
+    """
+
+    ids: NDArray[np.int64]
+    since: int
+
+
+def ids_of(queries: RegisterCommand | QueryRows) -> list[int]:
+    """Return the ids of the queries of a command."""
+    return [queries.query.id] if isinstance(queries, RegisterCommand) else queries.ids.tolist()
 
 
 class _RegisteredMembers(msgspec.Struct, gc=False):
@@ -99,7 +117,7 @@ def living_queries(
     tick_us: int | None,
     step: int,
     *,
-    portion: int = _PORTION,
+    moved: MovedQueries | None = None,
 ) -> LivingQueries:
     """Return the queries of a stream that live before a step, with the steps in which they were registered.
 
@@ -111,19 +129,23 @@ def living_queries(
         up_to: the last row of the log that has taken effect.
         tick_us: the length of a tick, None before the clock runs.
         step: the step.
-        portion: how many log rows are decoded as one text.
+        moved: return only these; None for all.
     """
     with control.reading():  # so that no query can be forgotten during the reads
         step_of = steps_taken(control)
-        dropped, paused, altered = _changes(control, stream_id, up_to)
+        dropped, paused, altered, altered_at = _changes(control, stream_id, up_to)
         found: OlderQueries = [
-            replace(_as_registered(query_rows_of(block, payload), altered), step=step_of(seq) or 0)
+            replace(_as_registered(query_rows_of(block, payload), altered_at), step=step_of(seq) or 0)
             for seq, block, payload in _blocks(control, up_to)
             if block.stream_id == stream_id
         ]
+        if moved is not None:
+            found = [_among(one, moved) for one in found if isinstance(one, QueryRows)]
+            chosen = set(moved.ids.tolist()) | {id_ for id_, at in altered_at.items() if at > moved.since}
+            altered = {id_: altered[id_] for id_ in altered.keys() & chosen}
         alike: dict[tuple[object, ...], list[_Registered]] = {}
-        for one in _registered(control, up_to, portion):
-            if one.stream_id != stream_id or one.id in dropped or one.id in altered:
+        for one in _registered(control, up_to, moved):
+            if one.stream_id != stream_id or one.id in dropped or one.id in altered_at:
                 continue
             if (pattern := one.pattern) is None:
                 found.append(RegisterCommand(query=_query(control, one.id), step=step_of(one.id) or 0))
@@ -147,14 +169,19 @@ def _as_registered(rows: QueryRows, altered: Collection[int]) -> QueryRows:
     return rows if others.all() else rows.those(others)
 
 
+def _among(rows: QueryRows, moved: MovedQueries) -> QueryRows:
+    """Return the queries that may move."""
+    return rows.those(np.isin(rows.ids, moved.ids) | (rows.ids > moved.since))
+
+
 def _changes(
     control: ControlDb, stream_id: int, up_to: int
-) -> tuple[set[int], dict[int, bool], dict[int, SlotQuery]]:
+) -> tuple[set[int], dict[int, bool], dict[int, SlotQuery], dict[int, int]]:
     """Return the changes to the queries of a stream.
 
     Returns:
-        The dropped queries; for each query that was ever paused, whether it is paused; and the altered
-        queries.
+        The dropped queries; for each query that was ever paused, whether it is paused; the altered queries;
+        and the row that altered each last.
     """
     kinds: tuple[LogKind, ...] = ("drop", "pause_query", "resume_query", "alter_query")
     rows = control.query(
@@ -165,6 +192,7 @@ def _changes(
     dropped: set[int] = set()
     paused: dict[int, bool] = {}
     altered: dict[int, SlotQuery] = {}
+    altered_at: dict[int, int] = {}
     for seq, kind, spec in rows:
         entry = control.decoded(seq, kind, spec)
         match entry:
@@ -173,8 +201,8 @@ def _changes(
             case QueryPaused(id=id_, stream_id=of) | QueryResumed(id=id_, stream_id=of) if of == stream_id:
                 paused[id_] = isinstance(entry, QueryPaused)
             case QueryAltered(id=id_, stream_id=of, query=query) if of == stream_id:
-                altered[id_] = slot_query(query)
-    return dropped, paused, altered
+                altered[id_], altered_at[id_] = slot_query(query), seq
+    return dropped, paused, altered, altered_at
 
 
 def _blocks(control: ControlDb, up_to: int) -> Iterator[tuple[int, QueryBlock, bytes]]:
@@ -190,23 +218,34 @@ def _blocks(control: ControlDb, up_to: int) -> Iterator[tuple[int, QueryBlock, b
         yield seq, entry, payload or b""
 
 
-def _registered(control: ControlDb, up_to: int, portion: int) -> Iterator[_Registered]:
-    """Yield the content of the rows that register one query each.
+def _registered(control: ControlDb, up_to: int, moved: MovedQueries | None) -> Iterator[_Registered]:
+    """Yield the content of the rows that register one query each, only of those in `moved` unless it is None.
 
     Raises:
         HomeError: a row is damaged.
         OtherVersionError: a row was written by a version that cannot be read any more.
     """
-    last, rows = min(up_to, last_seq(control)), "FROM log WHERE kind = 'register' AND seq > ? AND seq <= ?"
-    for first in range(0, last, portion):
-        span = first, min(first + portion, last)
-        [(text,)] = control.query(f"SELECT CAST('[' || group_concat(spec) || ']' AS BLOB) {rows}", *span)
-        try:
-            yield from _REGISTERED.decode(text or b"[]")
-        except msgspec.DecodeError:
-            for (seq,) in control.query(f"SELECT seq {rows}", *span):
-                _query(control, seq)  # raises the error that names the bad row
-            raise
+    last = min(up_to, last_seq(control))
+    for first in range(0 if moved is None else min(moved.since, last), last, _PORTION):
+        yield from _decoded(control, "seq > ? AND seq <= ?", first, min(first + _PORTION, last))
+    if moved is None:
+        return
+    earlier = moved.ids[moved.ids <= min(moved.since, last)]
+    for first in range(0, len(earlier), _PORTION):
+        ids = msgspec.json.encode(earlier[first : first + _PORTION].tolist()).decode()
+        yield from _decoded(control, "seq IN (SELECT value FROM json_each(?))", ids)
+
+
+def _decoded(control: ControlDb, chosen: str, *values: str | int) -> list[_Registered]:
+    """Return the content of rows that register one query each, chosen by a condition with values."""
+    rows = f"FROM log WHERE kind = 'register' AND {chosen}"
+    [(text,)] = control.query(f"SELECT CAST('[' || group_concat(spec) || ']' AS BLOB) {rows}", *values)
+    try:
+        return _REGISTERED.decode(text or b"[]")
+    except msgspec.DecodeError:
+        for (seq,) in control.query(f"SELECT seq {rows}", *values):
+            _query(control, seq)  # raises the error that names the bad row
+        raise
 
 
 def _query(control: ControlDb, id_: int) -> SlotQuery:

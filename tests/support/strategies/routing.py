@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,7 @@ from support.cases import Case, Command, Spec
 from support.deaths import Death, deaths
 from support.strategies.conditions import ASKED, contained
 from support.strategies.streams import TEXTS
-from support.strategies.whole import cuts, in_slices, restarts, slots
+from support.strategies.whole import chosen, cuts, in_slices, restarts, slots
 
 _ALL_OVER = {"type": "rect", "x1": -170.0, "y1": -80.0, "x2": 170.0, "y2": 80.0}
 BOUNDS = [(-1.0, -1.0, 1.0, 1.0), (0.0, 0.0, 4.0, 2.0), (-180.0, -90.0, 180.0, 90.0)]
@@ -43,6 +43,7 @@ class Routing:
             begins; none is otherwise.
         cores: into how many slices a stream's part of another batch is cut.
         initial: the routing before all of these, of a replay of events with an end; None for the usual one.
+        indexes: the batches before which an index is chosen, and which.
     """
 
     size: int | None
@@ -54,6 +55,7 @@ class Routing:
     by_slot: bool
     cores: int = 2
     initial: RoutingTable | None = None
+    indexes: dict[int, str | int] = field(default_factory=dict)
 
     @property
     def tuning(self) -> EngineTuning:
@@ -169,6 +171,7 @@ def routings(
         st.booleans(),
         st.integers(1, 5),
         st.none() if initial is None else initial,
+        chosen,
     )
 
 

@@ -27,8 +27,8 @@ cuts = st.sampled_from(BATCHES)
 slots = st.sampled_from(SLOTS)
 restarts = st.sets(st.integers(0, 12), max_size=3)
 """The batches before which all restarts."""
-chosen = st.dictionaries(st.integers(0, 4), st.sampled_from([*INDEXES, *WINDOWS]), max_size=4)
-"""The batches before which an index is chosen, and which."""
+chosen = st.dictionaries(st.integers(0, 4), st.sampled_from([*INDEXES, *WINDOWS, 1, 3, 1000]), max_size=4)
+"""The batches before which an index is chosen, and which; a number limits the queries of a CH-tree."""
 cores = st.lists(st.integers(1, 6), min_size=1, max_size=4)
 """How many cores Spark has, in turns: other ones after each restart."""
 clocks = st.builds(Clock, st.sampled_from([0, -3, 1_201_956_300, -2_000_000]), st.sampled_from(TICKS_US))

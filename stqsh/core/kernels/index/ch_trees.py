@@ -20,6 +20,9 @@ from stqsh.core.kernels.text.term_sets import TermSpans
 PLACE, WORDS, VALUES = 0, 1, 2
 """The kinds of predicates; VALUES + c is that of value column c, and number column k follows these."""
 
+CHECKED, BOXED, BOUNDED, REPEATED = 1, 2, 4, 8
+"""What is to be done for a query in a leaf, see `TestedQueries`."""
+
 _PATH = 40
 """More labels than an interval tree has on a path."""
 
@@ -69,12 +72,13 @@ class TestedQueries(NamedTuple):
     Attributes:
         box: x1, y1, x2, y2, float64 (queries, 4).
         bounds: the least and the greatest number in each number column, float64 (queries, 2 * columns).
-        checked: whether pairs that stay are wanted, too, bool (queries,).
+        tests: what to do for each, uint8 (queries,): CHECKED if pairs that stay are wanted, too; BOXED and
+            BOUNDED if it has a box or intervals; REPEATED if a record may reach it in several ways.
     """
 
     box: Array
     bounds: Array
-    checked: Array
+    tests: Array
 
 
 class RecordSides(NamedTuple):
@@ -148,6 +152,55 @@ def fill_table(keys: Array, values: Array, key: Array, value: Array) -> None:
 
 
 @inlined
+def _mixed(number: Int) -> Int:
+    """Return another number for a number, uint64, one for one."""
+    found = (number + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    found = (found ^ (found >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
+    return found ^ (found >> np.uint64(29))
+
+
+@kernel
+def sign_rows(begun: Array, numbers: Array) -> Array:
+    """Return digests, uint64 (n,), that go on from numbers, uint64 (n,), with the bits of others, (n, k)."""
+    signs = np.empty(len(begun), np.uint64)
+    for i in range(len(begun)):
+        sign = _mixed(begun[i])
+        for k in range(numbers.shape[1]):
+            sign = _mixed(sign ^ _mixed(numbers[i, k]))
+        signs[i] = sign
+    return signs
+
+
+class SignedQueries(NamedTuple):
+    """Queries by position: ids, ascending, int64; digests, uint64; and whether they are indexed, bool."""
+
+    id: Array
+    sign: Array
+    is_live: Array
+
+
+@kernel
+def find_rows(ids: Array, signs: Array, queries: SignedQueries) -> tuple[Array, Array]:
+    """Find the queries of rows, which have ids and digests, (rows,) each.
+
+    Returns:
+        The position of each row's query, int32, -1 if it is not indexed or has changed; and whether each
+        query is indexed and has no row, bool (queries,).
+    """
+    known, sign, is_live = queries
+    position, is_new = np.full(len(ids), -1, np.int32), is_live.copy()
+    at = 0
+    for row in range(len(ids)):
+        if at >= len(known) or known[at] != ids[row]:  # rows mostly follow one another
+            at = np.searchsorted(known, ids[row])
+        if at < len(known) and known[at] == ids[row] and is_live[at] and sign[at] == signs[row]:
+            position[row] = at
+            is_new[at] = False
+        at += 1
+    return position, is_new
+
+
+@inlined
 def _leaf(child: Array, root: Int, u: Float, v: Float) -> Int:
     """Return the leaf that a place belongs to, counted from the root of its quad-tree."""
     node, half, left, low = np.int64(0), 0.5, 0.0, 0.0
@@ -188,7 +241,7 @@ def join(given: TreeJoin) -> CandidatePairs:
             text = records.text[side, e]
             if text >= 0:
                 longest = max(longest, np.int64(spans.end[text] - spans.begin[text]))
-    most, queries = (given.trees.order.shape[1] + 1) * (longest + _PATH), len(given.queries.checked)
+    most, queries = (given.trees.order.shape[1] + 1) * (longest + _PATH), len(given.queries.tests)
     room = _WalkRoom(
         np.empty(most, np.int64),
         np.empty(most, np.int64),
@@ -215,14 +268,14 @@ def _probe(  # noqa: PLR0912, PLR0915  # a call for each node would cost more th
     centre, centres, none, labelled = trees.centre, trees.centres, trees.none, trees.labelled
     first, held, row, position = trees.first, trees.held, trees.row, trees.position
     table, key, value = trees.table, trees.key, trees.value
-    box, bounds, checked = queries
+    box, bounds, tests = queries
     xs, ys, us, vs, texts, values, numbers = records
     begins, ends, codes = spans.begin, spans.end, spans.codes
     stack, levels, words, seen, place = room
     events, found, flags = pairs.event, pairs.query, pairs.flags
     kinds, columns, number_columns = order.shape[1], values.shape[2], numbers.shape[2]
     for e in range(first_event, xs.shape[1]):
-        before = used
+        before, is_twofold = used, not (np.isnan(xs[0, e]) or np.isnan(xs[1, e]))
         for side in range(2):
             x, y, flag = xs[side, e], ys[side, e], WAS if side == 0 else IS
             if np.isnan(x):
@@ -247,14 +300,18 @@ def _probe(  # noqa: PLR0912, PLR0915  # a call for each node would cost more th
                             return np.int64(e), before
                         for k in range(first[node], first[node] + held[node]):
                             q = np.int64(position[row[k]])
-                            if q < 0 or not within(x, y, box[q, 0], box[q, 1], box[q, 2], box[q, 3]):
+                            if q < 0:
                                 continue
-                            if not _in_bounds(bounds, q, numbers, side, e):
+                            todo = tests[q]
+                            if todo & BOXED and not within(x, y, box[q, 0], box[q, 1], box[q, 2], box[q, 3]):
                                 continue
-                            if seen[q] == e:
-                                flags[place[q]] |= np.uint8(flag)
+                            if todo & BOUNDED and not _in_bounds(bounds, q, numbers, side, e):
                                 continue
-                            seen[q], place[q] = e, used
+                            if is_twofold or todo & REPEATED:
+                                if seen[q] == e:
+                                    flags[place[q]] |= np.uint8(flag)
+                                    continue
+                                seen[q], place[q] = e, used
                             events[used], found[used], flags[used] = e, q, flag
                             used += 1
                         continue
@@ -300,9 +357,11 @@ def _probe(  # noqa: PLR0912, PLR0915  # a call for each node would cost more th
                                 high = middle
                             elif not is_over:
                                 low = middle + 1
+        if not is_twofold:
+            continue
         kept = before
         for k in range(before, used):
-            if flags[k] != WAS | IS or checked[found[k]]:
+            if flags[k] != WAS | IS or tests[found[k]] & CHECKED:
                 events[kept], found[kept], flags[kept] = events[k], found[k], flags[k]
                 kept += 1
         used = kept

@@ -14,6 +14,7 @@ from stqsh.bench.harness.one_slot import Steps, evaluate_batch
 from stqsh.bench.papers.figure import FigureResult
 from stqsh.bench.papers.star.figure_run import StarRun
 from stqsh.bench.papers.star.world import POSTS, TOPICS, Posts
+from stqsh.core.indexes.ch_trees import LIMIT
 from stqsh.core.state.slot_state import SlotState
 from stqsh.spec.aggregate import AggregateSpec, GroupOutput, Measure
 from stqsh.spec.chunk import ChunkKind, pack, unpack
@@ -31,13 +32,19 @@ from stqsh.spec.indexes import IndexChoice
 from stqsh.spec.query import AGGREGATE, Members, Result, SlotQuery
 from stqsh.spec.region import EVERYWHERE, RectangleSpec, Region
 
-_CHOICES = (IndexChoice(), IndexChoice(queries="chtree"))
+_CHOICES = (
+    IndexChoice(queries="forest"),
+    IndexChoice(queries="chtree", tree_queries=LIMIT),
+    IndexChoice(queries="chtree"),
+    IndexChoice(),
+)
 _MINUTES, _PAIRS = 5, 20_000_000
 _SIDE = 0.01
 _COLUMNS = {
     "asked": "queries ask for",
     "queries": "queries",
     "index": "index.queries",
+    "limit": "index.tree_queries",
     "seconds": "processor s a million records",
     "members": "members a record",
     "register": "registration, ms",
@@ -89,10 +96,11 @@ def measure(run: StarRun) -> list[FigureResult]:
             queries = _queries(draw, run.posts.vocabulary, count)
             minute = int(np.clip(_PAIRS // count, 200, min(5_000, len(run.posts) // _MINUTES)))
             found = [_run(run.posts, queries, minute, choice) for choice in _CHOICES]
-            if not np.array_equal(found[0][1], found[1][1]):
+            if any(not np.array_equal(found[0][1], members) for _, members in found):
                 raise ValueError(f"the indexes find other members of queries for {asked}")
             for choice, (row, members) in zip(_CHOICES, found, strict=True):
-                more: Row = {"asked": asked, "queries": count, "index": choice.queries}
+                limit = None if choice.queries == "forest" else choice.tree_queries
+                more: Row = {"asked": asked, "queries": count, "index": choice.queries, "limit": limit}
                 rows.append({**more, **row, "members": float(members.sum()) / minute / _MINUTES})
     note = "A registration is that of all queries together, with the first batch of records."
     return [FigureResult("index", "a slot with each index of queries", _COLUMNS, rows, notes=[note])]
