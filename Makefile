@@ -80,15 +80,15 @@ test: $(INSTALLED) $(READY)     ## the quick tests, two at a time; TESTERS=4 say
 	@echo "the quick tests: without Spark, clusters, Kafka, browsers, other systems, and what is slow (make test-systems)"
 	@if test -z "$$TMPDIR" && test "$$(df -Pk $(SHM) 2>/dev/null | awk 'NR == 2 {print $$4}')" -ge 4000000 2>/dev/null; \
 	  then export TMPDIR=$(SHM)/tests-of-stqsh && mkdir -p "$$TMPDIR"; fi; \
-	  $(PYTEST) -o tmp_path_retention_policy=failed -m "not ($(SYSTEMS))"
+	  $(PYTEST) -o tmp_path_retention_policy=failed -m "not ($(SYSTEMS) or hunt)"
 
 test-systems: $(INSTALLED) $(READY)  ## the others: with Spark, clusters, Kafka, browsers, other systems, real data, and the slow ones
-	@$(PYTEST) -m "$(SYSTEMS)"
+	@$(PYTEST) --verbose --durations 40 -m "($(SYSTEMS)) and not hunt"
 
 test-all: test test-systems  ## all tests
 
 hunt: $(INSTALLED) $(READY)     ## the properties only, on examples not seen before
-	@STQSH_HYPOTHESIS=thorough $(BIN)/python -m pytest -m "not spark" tests/core tests/laws
+	@STQSH_HYPOTHESIS=thorough $(BIN)/python -m pytest --timeout 3600 -m "not spark" tests/core tests/laws
 
 # Compiled code reads beyond an array without a word. The kernels of these runs have a cache of their own.
 bounds: $(INSTALLED) $(READY)   ## the properties, by kernels that check every index (half an hour)

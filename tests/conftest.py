@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ pytest_plugins = ["support.kafka"]
 
 #: The folders with tests of the whole system.
 _WHOLE = ("laws", "repartition", "real_data", "system")
+#: How long a test that failed may clean up, in seconds.
+_CLEANUP_S = 120
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large]
 _USUAL = settings(deadline=None, suppress_health_check=_SLOW_IS_FINE)
 # What a developer waits for: each run draws other examples.
@@ -47,3 +50,21 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    """Limit how long a failed test cleans up: pytest-timeout takes its timer away when a test fails."""
+    if signal.getitimer(signal.ITIMER_REAL)[0]:
+        return (yield)
+
+    def stop(*_: object) -> None:
+        pytest.fail(f"the test has not cleaned up within {_CLEANUP_S} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, _CLEANUP_S)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -117,7 +118,11 @@ def kind_named(db: ControlDb, name: str) -> str | None:
     It is "stream", "query", "query stream", "table", "region" (also a set), "sink", "alert" or "view"; None
     if the name is free.
     """
-    found = next((kind for (kind,) in db.query(_KINDS, name)), None)
+
+    def read() -> str | None:
+        return next((kind for (kind,) in db.query(_KINDS, name)), None)
+
+    found = db.just_read((_KINDS, name), read)  # REGISTER looks it up to bind, and again to write
     return "view" if found is None and name in known_views(db) else found
 
 
@@ -253,6 +258,13 @@ def find_query(db: ControlDb, name: str) -> QueryRow | None:
         return _query(db, rows[0]) if rows else None
 
     return db.just_read(name, read)  # a statement looks up its name more than once
+
+
+def live_queries_named(db: ControlDb, names: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Return the id and the stream's id of the live queries among some hundred names, without their specs."""
+    marks = ", ".join("?" * len(names))
+    rows = db.query(f"SELECT name, id, stream_id FROM queries WHERE name IN ({marks}) AND {LIVE}", *names)
+    return {name: (query_id, stream_id) for name, query_id, stream_id in rows}
 
 
 def query_by_id(db: ControlDb, query_id: int) -> QueryRow:

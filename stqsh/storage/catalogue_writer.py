@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -39,7 +40,7 @@ from stqsh.storage.catalogue import (
     queries_over_table,
     query_by_id,
 )
-from stqsh.storage.control_log import ControlDb, append, get_meta, set_meta, to_text
+from stqsh.storage.control_log import ControlDb, append, append_all, get_meta, set_meta, to_text
 from stqsh.storage.layouts import LIVE
 from stqsh.storage.rows import AreaRow, LogRow, QueryRow, QueryState, StreamRow, TableRow
 
@@ -222,6 +223,14 @@ def log_change(db: ControlDb, kind: QueryChange, text: str, query: QueryChanged)
     if not changed.rowcount:
         raise _not_registered(query.name)
     return row
+
+
+def drop_queries(db: ControlDb, dropped: Sequence[tuple[str, QueryDropped]]) -> None:
+    """Log the DROP of live queries, each with its text, and record their states."""
+    with db.transaction(queries_only=True) as connection:
+        first = append_all(db, dropped)
+        rows = [(number, entry.id) for number, (_, entry) in enumerate(dropped, first)]
+        connection.executemany("UPDATE queries SET state = 'dropped', seq = ? WHERE id = ?", rows)
 
 
 def alter_query(db: ControlDb, text: str, query: QueryRow, spec: QuerySpec) -> LogRow:

@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -345,6 +345,19 @@ def append(control: ControlDb, entry: LogEntry, text: str = "", payload: bytes |
         )
         assert inserted.lastrowid is not None
     return LogRow(inserted.lastrowid, at_us, entry, text, payload)
+
+
+def append_all(control: ControlDb, entries: Sequence[tuple[str, LogEntry]]) -> int:
+    """Append rows that define nothing to the log, each with its text; return the number of the first."""
+    at_us = control.clock()
+    with control.transaction(queries_only=True) as connection:
+        [first] = connection.execute(_NEXT).fetchone()
+        rows = [
+            (number, at_us, kind_of(entry), text, to_text(entry), None)
+            for number, (text, entry) in enumerate(entries, first)
+        ]
+        connection.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", rows)
+    return int(first)
 
 
 def entries_after(control: ControlDb, seq: int, kinds: Collection[LogKind]) -> list[tuple[int, LogEntry]]:

@@ -212,6 +212,23 @@ def test_several_are_dropped_together_or_none(session, glob):
     assert session.streams() == []
 
 
+def test_the_drops_of_a_script_do_what_each_does_by_itself(session, glob):
+    names = ("a", "b", "select", "ä", "c", "d")
+    run(session, TAXIS.format(glob=glob) + "".join(QUERY.format(name=f'"{name}"') for name in names))
+    begun = read_log(session.connection.db)[-1].seq
+    alone, *drops = [f'DROP QUERY "{name}";' for name in names[:4]]
+    said = messages(run(session, alone)) + messages(run(session, "\n".join(drops)))
+    assert said == [f"query {name} dropped" for name in names[:4]]
+    logged = [(row.kind, row.text) for row in read_log(session.connection.db, begun)]
+    assert logged == [("drop", f"DROP QUERY {name};") for name in ("a", "b", '"select"', "ä")]
+    assert [query.name for query in session.queries()] == ["c", "d"]
+    for wrong in ("gone", "c"):  # a name that is not there, and one that was just dropped
+        with pytest.raises(BindError, match=f"3:12: unknown query '{wrong}'"):
+            run(session, f"DROP QUERY c;\nDROP QUERY d;\nDROP QUERY {wrong};")
+        assert session.queries() == []
+        run(session, QUERY.format(name="c") + QUERY.format(name="d"))
+
+
 def test_regions_and_sets_of_them_are_dropped_by_one_pattern(session, tmp_path):
     zones = '{"type":"Feature","properties":{"n":"a"},"geometry":{"type":"Point","coordinates":[1,1]}}'
     (tmp_path / "z.geojson").write_text(

@@ -106,6 +106,6 @@ def test_some_damaged_statements(taxis: Catalogue) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(0)
+@pytest.mark.timeout(0 if "STQSH_FUZZ" in os.environ else 300)
 def test_many_damaged_statements(taxis: Catalogue) -> None:
     try_statements(int(os.environ.get("STQSH_FUZZ", "20000")), taxis)

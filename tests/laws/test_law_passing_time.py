@@ -45,6 +45,7 @@ def test_the_end_refreshes_them_once_more(case: Case, size: int | None, count: i
     assert updates(case, count, cut(case, size), ends=True) == run_refreshes(case, case.steps + 1)
 
 
+@pytest.mark.hunt
 def test_cases_bring_updates_that_time_alone_causes() -> None:
     def changed_by_time(case: Case) -> bool:
         busy = {step for step, _ in (*case.records, *case.commands)}

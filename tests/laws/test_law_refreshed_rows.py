@@ -58,7 +58,7 @@ def test_the_end_refreshes_once_more(case: Case, size: int | None, count: int) -
         assert engine.delivered().updates == oracle.run(case, closing=case.steps + 1)
 
 
-@pytest.mark.slow
+@pytest.mark.hunt
 def test_cases_bring_events_whose_changes_are_found_at_once() -> None:
     seen: Counter[str] = Counter()
     offer_all = RefreshedRowsLogic._offer_all
@@ -78,7 +78,7 @@ def test_cases_bring_events_whose_changes_are_found_at_once() -> None:
     assert min(seen["leaving"], seen["sent before"]) >= 1
 
 
-@pytest.mark.slow
+@pytest.mark.hunt
 def test_cases_bring_updates_of_each_kind_and_reason() -> None:
     seen: set[tuple[str, str]] = set()
 

@@ -70,6 +70,7 @@ def test_regions_that_are_added_up_without_lists_of_members_have_the_oracles_sum
         assert updates(case, count, cut(case, size)) == run_refreshes(case)
 
 
+@pytest.mark.hunt
 def test_cases_bring_all_that_is_added_up_without_lists_of_members() -> None:
     wanted = ("circles", "polygons", "conditions", "extremes", "done")
     seen: Counter[str] = Counter()
@@ -96,6 +97,7 @@ def test_cases_bring_all_that_is_added_up_without_lists_of_members() -> None:
     assert min(seen[name] for name in wanted) >= 3
 
 
+@pytest.mark.hunt
 def test_cases_bring_members_whose_changes_are_found_at_once() -> None:
     seen: Counter[str] = Counter()
     find, evaluate = refreshed_members.member_changes, refreshed_members._while_they_hold
@@ -131,6 +133,7 @@ def test_the_end_refreshes_once_more(case: Case, size: int | None, count: int) -
     assert updates(case, count, cut(case, size), ends=True) == run_refreshes(case, case.steps + 1)
 
 
+@pytest.mark.hunt
 @pytest.mark.parametrize(
     ("name", "kind"),
     [

@@ -20,14 +20,14 @@ DATA = Path(os.environ.get("STQSH_DATA") or Path(__file__).parents[3] / "shared"
 pytestmark = [pytest.mark.spark, pytest.mark.data, pytest.mark.slow]
 
 SETS = {
-    "buses": (("capmetrics_austin_bus/2016-11-2*.csv.gz",), 115_000, "objects that move"),
-    "reports": (("districts/boston.geojson", "boston_311"), 121_000, "events"),
-    "aircraft": (("adsb",), 139_000, "objects that move"),
-    "ships": (("ais_suez_boats/boat-positions.csv",), 22_287, "objects that move"),
-    "earthquakes": (("earthquakes_world/earthquakes-23k.csv",), 23_409, "events"),
-    "week": (("earthquakes_world/earthquakes_week_places.json",), 1_707, "events"),
+    "buses": (("capmetrics_austin_bus/2016-11-2*.csv.gz",), 115_000, "objects that move", "RUN FOR 6 h"),
+    "reports": (("districts/boston.geojson", "boston_311"), 121_000, "events", "RUN FOR 20 days"),
+    "aircraft": (("adsb",), 139_000, "objects that move", "RUN FOR 30 min"),
+    "ships": (("ais_suez_boats/boat-positions.csv",), 22_287, "objects that move", "RUN"),
+    "earthquakes": (("earthquakes_world/earthquakes-23k.csv",), 23_409, "events", "RUN"),
+    "week": (("earthquakes_world/earthquakes_week_places.json",), 1_707, "events", "RUN"),
 }
-"""The files of each set, about how many records they hold, and what they are."""
+"""The files of each set, about how many records they hold, what they are, and how much of it is played."""
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def environ(tmp_path: Path) -> Iterator[dict[str, str]]:
 def test_a_set_is_opened_watched_drawn_and_exported(
     name: str, environ: dict[str, str], tmp_path: Path
 ) -> None:
-    files, count, kind = SETS[name]
+    files, count, kind, run = SETS[name]
     if not DATA.is_dir():
         pytest.skip("the real data sets are not here; set STQSH_DATA")
 
@@ -66,15 +66,14 @@ def test_a_set_is_opened_watched_drawn_and_exported(
     stqsh("open", "-s", "set", *paths)
     stqsh(
         *("-s", "set", "-c"),
-        f"{register}\n{alert}\nRUN;\nMAP {stream} middle TO 'map.html';\n"
-        f"\\o out.geojson\nSELECT * FROM {stream};",
+        f"{register}\n{alert}\n{run};\nMAP {stream} middle TO 'map.html';\n"
+        f"\\o out.geojson\nSELECT * FROM {stream};\n\\o out.csv\nSELECT * FROM {stream};",
     )
     [row] = json.loads(f"[{stqsh('-s', 'set', '-c', 'SHOW ALERTS FORMAT jsonl').stdout}]")
     assert row["row"]["done"] > 0, row
     assert "<html" in (tmp_path / "map.html").read_text(encoding="utf-8")
     exported = read_export(tmp_path / "out.geojson")
     assert exported > 0
-    stqsh("-s", "set", "-o", "out.csv", "-c", f"SELECT * FROM {stream};")
     with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as rows:
         assert sum(1 for _ in csv.DictReader(rows)) == exported
     if importlib.util.find_spec("duckdb"):

@@ -137,7 +137,7 @@ def test_some_damaged_records(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(0)
+@pytest.mark.timeout(0 if "STQSH_FUZZ" in os.environ else 300)
 @pytest.mark.parametrize("name", FORMATS)
 def test_many_damaged_records(name: str, tmp_path: Path) -> None:
     try_records(int(os.environ.get("STQSH_FUZZ", "50000")), name, tmp_path)

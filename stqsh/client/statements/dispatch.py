@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from importlib import import_module
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
 from stqsh import extensions
@@ -46,7 +47,7 @@ from stqsh.client.statements.describe import (
     dump,
     show_query,
 )
-from stqsh.client.statements.drop import drop
+from stqsh.client.statements.drop import drop, drop_alike, drops_one_query
 from stqsh.client.statements.help import help_text
 from stqsh.client.statements.set import set_setting
 from stqsh.errors import SourceError, StqshError
@@ -647,12 +648,18 @@ def _perform_together(context: StatementContext, group: list[statements.Statemen
     outcomes: list[Outcome] = []
     failed: StqshError | None = None
     with context.connection.db.transaction(queries_only=True):  # what else they change, they say themselves
-        for statement in group:
-            try:
-                outcomes += perform(context, statement)
-            except StqshError as error:
-                failed = error
-                break
+        try:
+            for is_drop, run in groupby(group, drops_one_query):
+                first, *others = run
+                outcomes += perform(context, first)  # it starts an engine that has died
+                dropped = drop_alike(context, others) if is_drop and others else None
+                if dropped is not None:
+                    outcomes += dropped
+                    continue
+                for statement in others:
+                    outcomes += perform(context, statement)
+        except StqshError as error:
+            failed = error
     yield from outcomes
     if failed is not None:
         raise failed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from shutil import rmtree
@@ -16,7 +16,9 @@ from stqsh.lang.ast.expressions import Name
 from stqsh.lang.binder.bind import bind
 from stqsh.lang.errors import BindError
 from stqsh.lang.printer.printer import to_sql
+from stqsh.lang.printer.values import identifier
 from stqsh.name_patterns import glob_of
+from stqsh.spec.log import QueryDropped
 from stqsh.storage import catalogue_writer
 from stqsh.storage.catalogue import (
     find_area,
@@ -29,6 +31,7 @@ from stqsh.storage.catalogue import (
     known_views,
     live_areas,
     live_queries,
+    live_queries_named,
     live_streams,
     live_tables,
 )
@@ -116,6 +119,32 @@ def drop(context: StatementContext, statement: statements.Drop) -> Iterator[Outc
     elif statement.like is not None:
         plural = statements.PLURALS[statement.kind].lower()
         yield Message(f"no {plural} are like {to_sql(statement).rpartition(' LIKE ')[2]}")
+
+
+def drops_one_query(statement: statements.Statement) -> bool:
+    """Return whether a statement drops the query of one name, which has to be there."""
+    return (
+        isinstance(statement, statements.Drop)
+        and (statement.kind, len(statement.names)) == ("QUERY", 1)
+        and not (statement.if_exists or statement.like)
+    )
+
+
+def drop_alike(context: StatementContext, group: Sequence[statements.Statement]) -> list[Outcome] | None:
+    """Drop the queries of statements that `drops_one_query` accepts, with a few calls of SQLite for all.
+
+    Returns:
+        Their outcomes; None if one of them fails or has a remark, so that each has to be executed by itself.
+    """
+    db = context.connection.db
+    names = [statement.names[0].text for statement in group if isinstance(statement, statements.Drop)]
+    found = live_queries_named(db, names)
+    if len(found) < len(names) or live_sinks(db):
+        return None
+    entries = (QueryDropped(found[name][0], name, found[name][1]) for name in names)
+    catalogue_writer.drop_queries(db, [(f"DROP QUERY {identifier(entry.name)};", entry) for entry in entries])
+    context.connection.wake()
+    return [Message(f"query {name} dropped") for name in names]
 
 
 def _fitting(context: StatementContext, statement: statements.Drop) -> Iterable[Name]:

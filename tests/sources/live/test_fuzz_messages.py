@@ -86,7 +86,7 @@ def test_some_damaged_messages(form: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(0)
+@pytest.mark.timeout(0 if "STQSH_FUZZ" in os.environ else 300)
 @pytest.mark.parametrize("form", FORMATS)
 def test_many_damaged_messages(form: str) -> None:
     try_messages(int(os.environ.get("STQSH_FUZZ", "50000")), form)
