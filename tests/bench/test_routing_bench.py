@@ -10,12 +10,25 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from routing.maps import FOUR_MAPS, leaves_are_rectangles, load_of, squares_around
 
 from stqsh.arrays import Floats
 from stqsh.bench import cli
+from stqsh.bench.papers.cheetah.latencies import answered
+from stqsh.bench.papers.cheetah.questions import (
+    BY_CELL,
+    BY_KEY,
+    counts,
+    lookups,
+    neighbours,
+    objects_of,
+    routed,
+)
 from stqsh.bench.papers.figure import Goal
 from stqsh.bench.papers.figures import ROUTING
+from stqsh.bench.papers.routing.asked import bound, check_equal
 from stqsh.bench.papers.routing.baselines import BASELINES
 from stqsh.bench.papers.routing.driven_slots import Answers, DrivenSlots
 from stqsh.bench.papers.routing.maps import read_places, resampled
@@ -23,7 +36,7 @@ from stqsh.bench.papers.routing.trials import QUICK, RoutingScale, Trial, check_
 from stqsh.bench.papers.routing.world import EVENTS, POSTS, load_by, queries_like, range_queries, records
 from stqsh.bench.papers.runner import run
 from stqsh.bench.papers.sstd.merged_queries import terms_query
-from stqsh.bench.papers.sstd.snapshots import RoutedPosts, bound, under_all
+from stqsh.bench.papers.sstd.snapshots import RoutedPosts, under_all
 from stqsh.bench.papers.sstd.textual_splits import TEXTS, trial_of
 from stqsh.routing.load import slot_loads
 from stqsh.routing.strategies import STRATEGIES
@@ -207,9 +220,9 @@ def test_another_answer_to_a_snapshot_is_found() -> None:
             (trial.tables["agrid"], drawn[1]),
         )
     )
-    assert set(under_all({"one": one, "same": same}, bound(select), 1)) == {"one", "same"}
+    assert set(under_all({"one": one, "same": same}, bound(select, POSTS), 1)) == {"one", "same"}
     with pytest.raises(ValueError, match="other has another answer than one to SELECT TOPK"):
-        under_all({"one": one, "other": other}, bound(select), 1)
+        under_all({"one": one, "other": other}, bound(select, POSTS), 1)
 
 
 def test_neighbours_are_asked_of_the_slot_at_their_place_first() -> None:
@@ -218,12 +231,63 @@ def test_neighbours_are_asked_of_the_slot_at_their_place_first() -> None:
     (x, y), every = posts.places[0].tolist(), len(posts)
     routed = {name: RoutedPosts(trial.tables[name], posts) for name in ("object", "quadtree")}
     few, all_ = (
-        under_all(routed, bound(f"SELECT id, DISTANCE FROM events NEAREST {k} TO ({x}, {y})"), 1)
+        under_all(routed, bound(f"SELECT id, DISTANCE FROM events NEAREST {k} TO ({x}, {y})", POSTS), 1)
         for k in (1, every)
     )
     assert few["object"].slots == all_["object"].slots == all_["quadtree"].slots == 8
     assert few["quadtree"].slots == 1
     assert few["quadtree"].posts < all_["quadtree"].posts <= every
+
+
+@given(st.data())
+def test_a_snapshot_is_answered_when_its_last_slot_has_answered_all_before(data: st.DataObject) -> None:
+    times = st.floats(0.5, 4)
+    spent = np.array(
+        data.draw(st.lists(st.tuples(*[st.just(0.0) | times] * 3), min_size=1, max_size=4)), np.float64
+    )
+    gaps = data.draw(st.lists(times, min_size=1, max_size=30))
+    which = np.array([data.draw(st.integers(0, len(spent) - 1)) for _ in gaps])
+    coming = np.cumsum(gaps)
+    free, wanted = np.zeros(3), []
+    for came, row in zip(coming, which, strict=True):
+        asked = spent[row] > 0
+        free[asked] = np.maximum(free[asked], came) + spent[row][asked]
+        wanted.append(free[asked].max(initial=came))
+    assert answered(coming, which, spent) == pytest.approx(wanted)
+
+
+def test_snapshots_have_the_same_answers_by_place_as_by_key() -> None:
+    places = FOUR_MAPS["hot spots"]
+    drawn = objects_of(places, 2_000, 5)
+    centres = drawn.places[:5]
+    by_key, by_cell = (routed(drawn, 6, strategy) for strategy in (BY_KEY, BY_CELL))
+    x, y = drawn.places.T
+    for k, area in ((1, 0.01), (40, 0.2)):
+        for (cx, cy), nearest, counted in zip(
+            centres.tolist(), neighbours(centres, k), counts(centres, area), strict=True
+        ):
+            found = [each.ask(nearest, 1) for each in (by_key, by_cell)]
+            wanted = np.sort(np.hypot(x - cx, y - cy))[:k]
+            assert all(one.answer["distance"].to_numpy() == pytest.approx(wanted) for one in found)
+            assert found[0].slots == 6 and found[1].slots <= 6
+            half = area**0.5 / 2
+            inside = int(((abs(x - cx) <= half) & (abs(y - cy) <= half)).sum())
+            for each in (by_key, by_cell):
+                assert each.ask(counted, 1).answer.column(0).to_pylist() == [inside]
+    assert by_cell.ask(neighbours(centres, 1)[0], 1).slots == 1
+    [place] = by_key.ask(lookups(drawn, 8)[7], 2).answer.to_pylist()
+    assert list(place.values()) == drawn.places[7].tolist()
+    with pytest.raises(ValueError, match="answers to counts differ"):
+        check_equal([pa.table({"n": [1]}), pa.table({"n": [2]})], "counts")
+
+
+def test_the_cost_of_an_empty_batch_is_measured_on_slots_without_records() -> None:
+    """Slots whose records all expire let circles grow until they hold all, which once took minutes."""
+    boxes = squares_around(FOUR_MAPS["uniform"](np.random.default_rng(1), 20), 0.2)
+    pattern = SlotQuery(kind="nearest", members=_NEAREST)
+    tables = {"object": RoutingTable.by_object(3)}
+    [found] = measured([Trial(FOUR_MAPS["uniform"], boxes, tables, 3_000, pattern=pattern)], TINY)
+    assert 0 < found["object"].floor_ms < found["object"].makespan_ms
 
 
 def test_a_slot_that_lacks_a_query_is_found() -> None:

@@ -13,8 +13,11 @@ import pytest
 from stqsh.bench import cli
 from stqsh.bench.papers.figures import STAR
 from stqsh.bench.papers.runner import run
+from stqsh.bench.papers.star import beside_duckdb
 from stqsh.bench.papers.star.asking import StarScale, World, ask
+from stqsh.bench.papers.star.beside_duckdb import DuckPosts
 from stqsh.bench.papers.star.contenders import Contender, baseline_1, baseline_2, q_cache, scan
+from stqsh.bench.papers.star.figure_run import StarRun
 from stqsh.bench.papers.star.workload import COMBINATIONS, Workload, bound
 from stqsh.bench.papers.star.world import make_posts
 from stqsh.core.snapshots.cache import time_slots
@@ -72,6 +75,26 @@ def test_a_figure_is_written(tmp_path: Path) -> None:
     assert [result.name for result in results] == ["13a", "13b", "13c", "13d"]
     written = json.loads((tmp_path / "figure-13b.json").read_text())
     assert len(written["results"]) == 3
+
+
+def test_snapshots_are_compared_with_duckdb() -> None:
+    results = beside_duckdb.measure(StarRun(replace(TINY, past=2, asked=2), lambda text: None))
+    assert [result.name for result in results] == ["8a", "8b", "8d"]
+    for result in results:
+        assert {row["name"] for row in result.rows} == {"scan", "with words", "DuckDB"}
+        assert all(goal.found is not None and goal.found > 0 for goal in result.goals)
+
+
+def test_another_answer_of_duckdb_is_found(world: World) -> None:
+    bench = StarRun(TINY, lambda text: None)
+    texts = [*Workload("S2", "COUNT(*)", 2, is_ranged=True).texts(bench.posts, 20, seed=3)]
+    assert all("INSIDE" in text for text in texts)
+    peer = DuckPosts(bench)
+    mean, median = peer.ask(texts)
+    assert mean > 0 and median > 0
+    wrong = mock.patch.object(DuckPosts, "sql", lambda self, text: "SELECT 1")
+    with wrong, pytest.raises(ValueError, match="DuckDB answers otherwise: SELECT 1"):
+        peer.ask(texts)
 
 
 @pytest.mark.parametrize("number", ["9", "11"])

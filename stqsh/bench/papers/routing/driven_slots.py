@@ -157,7 +157,7 @@ class DrivenSlots:
 
         The slots run in random order, without garbage collection.
         """
-        parts = self._dealt(records)
+        parts = self.dealt(records)
         spent, sent = np.zeros(self.table.slots, np.int64), list[Chunk]()
         for slot in rng.permutation(self.table.slots).tolist():
             begun, part = thread_time_ns(), parts[slot]
@@ -177,8 +177,8 @@ class DrivenSlots:
         self.step = records.step
         return spent
 
-    def _dealt(self, records: Records) -> list[pa.RecordBatch]:
-        """Deal records to slots."""
+    def dealt(self, records: Records) -> list[pa.RecordBatch]:
+        """Deal records to slots; return those of each slot."""
         x, y = records.places.T
         texts = None if self.stream.text is None else records.batch.column(self.stream.text)
         slots = self.table.slots_of(x, y, records.hashes, texts)

@@ -10,35 +10,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from time import thread_time_ns
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from stqsh.arrays import Floats
 from stqsh.bench.figures import Row
 from stqsh.bench.harness.drive import Say
 from stqsh.bench.papers.figure import FigureResult, Goal
-from stqsh.bench.papers.routing.driven_slots import DrivenSlots, no_area
+from stqsh.bench.papers.routing.asked import RoutedSlots, bound
 from stqsh.bench.papers.routing.trials import RoutingScale, Trial
-from stqsh.bench.papers.routing.world import POSTS, Records, range_queries
+from stqsh.bench.papers.routing.world import POSTS, Records
 from stqsh.bench.papers.sstd.textual_splits import SLOTS, SPLIT, TEXTS, phrases_at, trial_of
-from stqsh.client.read.asked_slots import SlotChoice
 from stqsh.core.kernels.geometry.circles import circle_box
 from stqsh.core.matching.keyword_queries import words_needed
-from stqsh.core.snapshots.select import nothing, part, whole
-from stqsh.lang.binder.bind import bind
-from stqsh.lang.catalogue import Catalogue
-from stqsh.lang.syntax.parse import parse
 from stqsh.routing.query_routing import EVERYWHERE
 from stqsh.routing.slot_terms import sought_words
 from stqsh.routing.table import HASHED, TEXT, RoutingTable
 from stqsh.routing.text_leaves import SoughtTerms
 from stqsh.spec.query import SnapshotSpec
 from stqsh.spec.region import NearestSpec, RectangleSpec
-from stqsh.spec.stream import StreamSpec
 
 _QUADTREE = "quadtree"
 _TURNS = 3
@@ -108,58 +100,21 @@ class _Figure:
     posts: int = 100_000
 
 
-class _OneTable:
-    """The only routing of a stream."""
-
-    def __init__(self, table: RoutingTable) -> None:
-        self._tables = [table]
-
-    def of(self, stream: StreamSpec, step: int, tick_us: int | None) -> list[RoutingTable]:
-        """Return the routing."""
-        return self._tables
-
-
 class RoutedPosts:
     """Slots that have taken in posts under a routing."""
 
     def __init__(self, table: RoutingTable, posts: Records) -> None:
-        nowhere = np.zeros((1, 4))
-        driven = DrivenSlots(table, POSTS, range_queries(nowhere), nowhere)
-        driven.take(posts, np.random.default_rng(8))
-        self._states, self._choice = driven.states, SlotChoice(_OneTable(table), no_area)
-        self._leaves = _LeafPosts(table, posts)
+        self._slots, self._leaves = RoutedSlots(table, POSTS, posts), _LeafPosts(table, posts)
 
     def ask(self, spec: SnapshotSpec, turns: int) -> tuple[AskedTimes, pa.Table]:
         """Ask the slots that a client asks, the least of some turns; return the answer, too."""
-        taken = [self._turn(spec) for _ in range(turns)]
-        spent = [np.min(one, axis=0) / 1e6 for one in zip(*(phases for phases, _, _ in taken), strict=True)]
-        answer, merging = taken[0][2], min(took for _, took, _ in taken) / 1e6
-        longest = max(_LEAST_MS, sum(one.max(initial=0) for one in spent))
-        together = sum(one.sum() for one in spent)
-        posts = self._leaves.most(np.array(_box(spec, answer)), sought_words(words_needed(spec, POSTS)))
-        return AskedTimes(sum(map(len, spent)), longest, together, merging, posts), answer
-
-    def _turn(self, spec: SnapshotSpec) -> tuple[list[list[int]], int, pa.Table]:
-        """Return the thread time of each slot that is asked first, and later; that of merging; the answer."""
-        shares: list[pa.RecordBatch] = []
-        first, _, others = self._choice.chosen(self._states, spec, POSTS, None)
-        phases = [self._ask(first, spec, shares)]
-        if others is not None:
-            phases.append(self._ask(others(list(shares)), spec, shares))
-        begun = thread_time_ns()
-        answer = whole(shares or [nothing(POSTS, spec)], spec)
-        return phases, thread_time_ns() - begun, answer
-
-    def _ask(self, slots: NDArray[np.bool_], spec: SnapshotSpec, shares: list[pa.RecordBatch]) -> list[int]:
-        """Add the shares of some slots; return the thread time of each."""
-        spent = []
-        for slot in np.flatnonzero(slots).tolist():
-            begun = thread_time_ns()
-            share = part(self._states[slot], spec)
-            spent.append(thread_time_ns() - begun)
-            if share is not None:
-                shares.append(share)
-        return spent
+        asked = self._slots.ask(spec, turns)
+        longest = sum(int(phase.spent.max(initial=0)) for phase in asked.phases) / 1e6
+        posts = self._leaves.most(np.array(_box(spec, asked.answer)), sought_words(words_needed(spec, POSTS)))
+        times = AskedTimes(
+            asked.slots, max(_LEAST_MS, longest), asked.together / 1e6, asked.merging / 1e6, posts
+        )
+        return times, asked.answer
 
 
 class _LeafPosts:
@@ -192,13 +147,6 @@ def _box(spec: SnapshotSpec, answer: pa.Table) -> tuple[float, float, float, flo
     return circle_box(*spec.region.place, float(answer.column("distance").to_numpy().max()), POSTS.planar)
 
 
-def bound(select: str) -> SnapshotSpec:
-    """Return the spec of a SELECT over posts."""
-    [statement] = parse(select)
-    spec: SnapshotSpec = bind(statement, Catalogue({POSTS.name: POSTS})).spec
-    return spec
-
-
 def asked(trial: Trial, groups: Sequence[Sequence[str]], scale: RoutingScale) -> list[dict[str, AskedTimes]]:
     """Ask for snapshots under each routing, and return what those of each group took in the mean.
 
@@ -208,7 +156,9 @@ def asked(trial: Trial, groups: Sequence[Sequence[str]], scale: RoutingScale) ->
     drawn = trial.drawn(1, np.random.default_rng(8))
     routed = {name: RoutedPosts(table, drawn) for name, table in trial.tables.items()}
     turns = min(_TURNS, scale.batches)
-    return [_means([under_all(routed, bound(select), turns) for select in selects]) for selects in groups]
+    return [
+        _means([under_all(routed, bound(select, POSTS), turns) for select in selects]) for selects in groups
+    ]
 
 
 def under_all(routed: Mapping[str, RoutedPosts], spec: SnapshotSpec, turns: int) -> dict[str, AskedTimes]:

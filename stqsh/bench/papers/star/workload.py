@@ -32,12 +32,14 @@ class Workload:
         aggregate: `COUNT(*)` or `TOPK(body, 10)`.
         constraints: how many of range, keywords, time and topic a question has, 1 to 4; 0: a range of `side`.
         side: the side of ranges as a share of the area's; None: those of table 1.
+        is_ranged: whether a range is one of the constraints of each question.
     """
 
     kind: str
     aggregate: str
     constraints: int
     side: float | None = None
+    is_ranged: bool = False
 
     @property
     def name(self) -> str:
@@ -51,6 +53,8 @@ class Workload:
         for _ in range(count):
             post = int(draw.integers(0, len(posts)))
             chosen = draw.permutation(_CONSTRAINTS)[: self.constraints].tolist() or ["range"]
+            if self.is_ranged and "range" not in chosen:
+                chosen[0] = "range"
             column, row = np.clip((posts.places[post] * _CELLS).astype(int), 0, _CELLS - 1).tolist()
             number = int(draw.integers(0, len(COMBINATIONS)))
             if self.kind == "S2" and draw.random() < _PIVOT:
