@@ -132,7 +132,10 @@ def routing_command(
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, less than a minute.")] = False,
     out: Annotated[Path | None, typer.Option(help="Folder for JSON.")] = None,
     places: Annotated[
-        str, typer.Option(help="CSV files with columns longitude and latitude of real objects, for cheetah7.")
+        str,
+        typer.Option(
+            help="CSV files with columns longitude and latitude of real objects, for cheetah7 and cheetah7b."
+        ),
     ] = "",
 ) -> None:
     """Measure what routing strategies and load adjusters bring, beside the figures of their papers."""

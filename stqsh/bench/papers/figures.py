@@ -31,7 +31,7 @@ STAR = Paper(
         "4": "star.objects:measure",
         "6": "star.snapshots:constraints",
         "7": "star.continuous.throughput:constraints star.continuous.slot:measure",
-        "8": "star.sizes:measure star.beside_duckdb:measure",
+        "8": "star.sizes:measure star.beside_databases:measure",
         "9": "star.slots:snapshots",
         "10": "star.continuous.throughput:tornado",
         "11": "star.slots:continuous",
