@@ -66,7 +66,7 @@ def test_a_set_is_opened_watched_drawn_and_exported(
     stqsh("open", "-s", "set", *paths)
     stqsh(
         *("-s", "set", "-c"),
-        f"{register}\n{alert}\n{run};\nMAP {stream} middle TO 'map.html';\n"
+        f"PAUSE {stream};\n{register}\n{alert}\n{run};\nMAP {stream} middle TO 'map.html';\n"
         f"\\o out.geojson\nSELECT * FROM {stream};\n\\o out.csv\nSELECT * FROM {stream};",
     )
     [row] = json.loads(f"[{stqsh('-s', 'set', '-c', 'SHOW ALERTS FORMAT jsonl').stdout}]")
