@@ -23,11 +23,11 @@ SETS = {
     "buses": (("capmetrics_austin_bus/2016-11-2*.csv.gz",), 115_000, "objects that move", "RUN FOR 6 h"),
     "reports": (("districts/boston.geojson", "boston_311"), 121_000, "events", "RUN FOR 20 days"),
     "aircraft": (("adsb",), 139_000, "objects that move", "RUN FOR 30 min"),
-    "ships": (("ais_suez_boats/boat-positions.csv",), 22_287, "objects that move", "RUN"),
-    "earthquakes": (("earthquakes_world/earthquakes-23k.csv",), 23_409, "events", "RUN"),
-    "week": (("earthquakes_world/earthquakes_week_places.json",), 1_707, "events", "RUN"),
+    "ships": (("ais_suez_boats/boat-positions.csv",), 22_287, "objects that move", ""),
+    "earthquakes": (("earthquakes_world/earthquakes-23k.csv",), 23_409, "events", ""),
+    "week": (("earthquakes_world/earthquakes_week_places.json",), 1_707, "events", ""),
 }
-"""The files of each set, about how many records they hold, what they are, and how much of it is played."""
+"""The files of each set, about how many records they hold, what they are, and how much is played."""
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def environ(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_a_set_is_opened_watched_drawn_and_exported(
+def test_a_set_is_opened_and_some_are_watched_drawn_and_exported(
     name: str, environ: dict[str, str], tmp_path: Path
 ) -> None:
     files, count, kind, run = SETS[name]
@@ -60,13 +60,15 @@ def test_a_set_is_opened_watched_drawn_and_exported(
     said = re.search(r"(?m)^-- (about )?([\d,]+) records", script)
     assert said is not None
     assert abs(int(said[2].replace(",", "")) / count - 1) < (0.2 if said[1] else 0.01)
+    if not run:
+        return
     [register] = re.findall(r"(?m)^-- (REGISTER .*)$", script)
     [alert] = re.findall(r"(?m)^-- (CREATE ALERT .*)$", script)
     [stream] = re.findall(r"CREATE (?:MOVING|EVENT) STREAM (\w+)", script)
     stqsh("open", "-s", "set", *paths)
     stqsh(
         *("-s", "set", "-c"),
-        f"{register}\n{alert}\n{run};\nMAP {stream} middle TO 'map.html';\n"
+        f"PAUSE {stream};\n{register}\n{alert}\n{run};\nMAP {stream} middle TO 'map.html';\n"
         f"\\o out.geojson\nSELECT * FROM {stream};\n\\o out.csv\nSELECT * FROM {stream};",
     )
     [row] = json.loads(f"[{stqsh('-s', 'set', '-c', 'SHOW ALERTS FORMAT jsonl').stdout}]")

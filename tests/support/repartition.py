@@ -53,7 +53,7 @@ REGISTER QUERY near AS SELECT id FROM posts NEAREST 3 TO (5, 5);
         "SET index.tree_queries = 2; SET index.queries = chtree; PAUSE QUERY corner;"
         "REPARTITION posts USING quadtree INTO 7 SLOTS; REBALANCE posts;",
         "REPARTITION posts USING object INTO 1 SLOTS; SET index.queries = auto; RESUME QUERY corner;",
-        "REPARTITION posts USING qttree INTO 64 SLOTS; DROP QUERY middle;",
+        "REPARTITION posts USING qttree INTO 17 SLOTS; DROP QUERY middle;",
         "REPARTITION posts USING grid INTO 1 SLOTS; REPARTITION posts USING grid INTO 2 SLOTS;",
     ],
     others=["", "PAUSE QUERY corner;", "RESUME QUERY corner;", "DROP QUERY middle;", ""],
@@ -95,7 +95,7 @@ REGISTER QUERY late AS SELECT oid FROM taxis WHERE ts > NOW - 3 s;
                 "PAUSE QUERY halted; REPARTITION taxis USING agrid INTO 3 SLOTS;",
                 "PAUSE QUERY count; REPARTITION taxis USING quadtree INTO 7 SLOTS; REBALANCE taxis;",
                 "REPARTITION taxis USING object INTO 1 SLOTS; RESUME QUERY count;",
-                "REPARTITION taxis USING qttree INTO 64 SLOTS; DROP QUERY around;",
+                "REPARTITION taxis USING qttree INTO 17 SLOTS; DROP QUERY around;",
                 "REPARTITION taxis USING grid INTO 1 SLOTS; REPARTITION taxis USING grid INTO 2 SLOTS;",
             ],
             _ALIKE,

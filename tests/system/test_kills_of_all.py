@@ -26,9 +26,9 @@ from system import test_archive
 pytestmark = KILLS
 KILLED = (("worker",), ("engine",), ("sink", "jvm"), ("worker",), ("sink",))
 """What is killed within each of the runs of 20 steps between which the routing changes; ..."""
-KILLED_AT_LAST = ("worker", "engine")
+KILLED_AT_LAST = ("worker",)
 """... and within the run to the end, in which most events come into the archive."""
-RECORDS = 80
+RECORDS = 160
 
 
 def renamed(text: str) -> str:

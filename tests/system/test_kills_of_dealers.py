@@ -38,7 +38,7 @@ CHANGES = [
 ]
 AT_ONCE = ("engine", "jvm", "arena", "worker")
 """What is killed as soon as a change is logged: the slots send what they have, the dealer begins, ..."""
-WITHIN = (("worker",), ("arena",), ("jvm",), ("engine",))
+WITHIN = (("worker",), (), ("engine",), ())
 """... and what within the steps in which it takes effect."""
 Place = tuple[float, float]
 
@@ -115,4 +115,4 @@ def test_nothing_is_lost_or_counted_twice_whatever_is_killed(tmp_path: Path) -> 
         assert members["taxi_halted"] == inside(inserted.taxis, "halted")
         assert members["post_corner"] == inside(inserted.posts, "corner")
         assert members["post_middle"] == inside(inserted.posts, "middle")
-    assert len(disturber.done) == 8
+    assert len(disturber.done) == 6

@@ -25,9 +25,9 @@ CREATE TABLE kinds_{name} (kind BIGINT, label STRING) KEY kind FROM FILE '{folde
 REGISTER QUERY of_{name} AS SELECT oid, x FROM {name} INSIDE (0, 0, 5, 5);
 """
 DROP = "DROP SINK to_{name}; DROP QUERY of_{name}; DROP TABLE kinds_{name}; DROP STREAM {name};"
-KILLED = ("engine", "jvm", "parent", "worker", "all")
+KILLED = ("engine", "worker", "all")
 """What is killed as a stream is dropped, one stream after the other: before the drop is taken in, ..."""
-LATER = ("worker", "engine", "jvm", "parent", "daemon")
+LATER = ("parent", "jvm", "daemon")
 """... and with the step that takes it in."""
 STAYS = "stays"
 STEPS = 60

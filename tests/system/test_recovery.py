@@ -15,12 +15,12 @@ from stqsh.client.api import connect
 from stqsh.client.run import RunHandle
 
 pytestmark = KILLS
-KILLED = ("worker", "engine", "worker", "jvm", "worker", "worker")
+KILLED = ("worker", "engine", "jvm", "worker")
 """What is killed, in order; the rest of the run is left alone."""
 
 
 def test_the_log_is_the_oracles_whatever_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STQSH_ENGINE_MAX_RECORDS_PER_BATCH", "80")
+    monkeypatch.setenv("STQSH_ENGINE_MAX_RECORDS_PER_BATCH", "160")
     monkeypatch.setenv("STQSH_ENGINE_SPOOL_BYTES", "1")  # all payloads by name, as large ones go
     script = Together([moving_script(11), posts_script(12), significant_script(13, steps=150)], [1, 1, 1])
     file = script.write(tmp_path)

@@ -79,6 +79,7 @@ ROUTING = Paper(
         "defaults": "routing.defaults:measure",
         "dealing": "routing.dealing:measure",
         "costs": "routing.costs:measure",
+        "pruning": "routing.costs:pruning",
     },
     "routing.trials:prepare",
     has_charts=False,

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from stqsh.arrays import Floats
 from stqsh.bench.figures import Row
 from stqsh.bench.harness.drive import Say
-from stqsh.bench.papers.figure import FigureResult
+from stqsh.bench.papers.figure import FigureResult, Goal
 from stqsh.bench.papers.routing.driven_slots import DrivenSlots
 from stqsh.bench.papers.routing.maps import squares_around
 from stqsh.bench.papers.routing.trials import RoutingScale
@@ -57,7 +57,7 @@ NEIGHBOURS = {
 
 
 def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
-    """Measure the constants, and what pruning of neighbours could save."""
+    """Measure the constants."""
     say("costs: records, pairs and reads")
     count = scale.count(_RECORDS)
     more = squares_around(np.random.default_rng(1).random((4 * scale.count(_QUERIES), 2)), _SIDE)
@@ -84,8 +84,13 @@ def measure(scale: RoutingScale, say: Say) -> list[FigureResult]:
         {"what": what, "ns": ns, "records": ns / record, "model": model, "paper": paper}
         for what, (ns, model, paper) in each.items()
     ]
-    found = FigureResult("costs", "what a record, a pair, a read and upkeep take", COLUMNS, rows, [], [])
-    return [found, _neighbours(scale, say)]
+    ratios = [ns / record / model for ns, model, _ in each.values() if model]
+    apart = max(max(ratio, 1 / ratio) for ratio in ratios if ratio > 0)
+    goals = [Goal("a constant as measured and in the model: farthest apart", "-", 2, apart, least=False)]
+    notes = [f"{count:,} records a batch, {len(boxes):,} and {len(more):,} queries of {_SIDE:.0%} side."]
+    return [
+        FigureResult("costs", "what a record, a pair, a read and upkeep take", COLUMNS, rows, goals, notes)
+    ]
 
 
 class _Timed:
@@ -150,12 +155,12 @@ def _least(work: Callable[[], object]) -> float:
     return float(min(taken[1:]))
 
 
-def _neighbours(scale: RoutingScale, say: Say) -> FigureResult:
+def pruning(scale: RoutingScale, say: Say) -> list[FigureResult]:
     """Compare slots that offer their own k nearest with one slot, which offers only those of all."""
     rows, alone = list[Row](), 0.0
     places = squares_around(np.random.default_rng(6).random((scale.count(500), 2)), _SIDE)
-    for kept, k, slots in product(_KEPT, _KS, _SLOTS):
-        say(f"costs: {k} neighbours, {slots} slots")
+    for kept, k, slots in product(scale.some(_KEPT), scale.some(_KS), _SLOTS):
+        say(f"pruning: {k} neighbours, {slots} slots")
         pattern = SlotQuery(kind="nearest", members=Members(region=NearestSpec(k, 0.0, 0.0)))
         stream = replace(EVENTS, keep_us=kept * SECOND)
         count = scale.count(_RECORDS // (1 if kept == _KEPT[0] else 4))
@@ -178,4 +183,6 @@ def _neighbours(scale: RoutingScale, say: Say) -> FigureResult:
         f"{scale.count(_RECORDS):,} records a batch, a quarter if kept for longer; {len(places):,} queries, "
         "by object. What an empty query takes on as many slots is not saved."
     ]
-    return FigureResult("costs, neighbours", "what pruning could save", NEIGHBOURS, rows, [], notes)
+    most = max(float(str(row["saved"])) for row in rows)
+    goals = [Goal("pruning by the k-th of all: the most that it could save", "-", 0.1, most, least=False)]
+    return [FigureResult("pruning", "what pruning of neighbours could save", NEIGHBOURS, rows, goals, notes)]
