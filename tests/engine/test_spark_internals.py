@@ -256,6 +256,13 @@ def test_java_is_started_with_sparks_own_options_but_the_vector_module(ran: Ran)
 
 
 @pytest.mark.spark
+def test_java_has_the_jar_first_that_sparks_scripts_put_first(ran: Ran) -> None:
+    first, *others = java_of(ran).java.lang.System.getProperty("java.class.path").split(os.pathsep)
+    assert Path(first).name.startswith("slf4j-api-")
+    assert {first, *others} == {str(jar) for jar in (spark_internals.spark_folder() / "jars").glob("*.jar")}
+
+
+@pytest.mark.spark
 def test_nobody_is_asked_for_packaged_data_sources(ran: Ran) -> None:
     ran.spark.range(1).count()
     commands = []

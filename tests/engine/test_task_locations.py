@@ -1,14 +1,24 @@
-"""Tasks run in the executors that their locations name; no other Spark session is open in this module."""
+"""Executors of this machine share the archive of Java's classes, and tasks run in those that locations name.
+
+No other Spark session is open in this module.
+"""
 
 from __future__ import annotations
 
+import subprocess
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
+import psutil
 import pytest
+from pyspark import SparkContext
 
 from stqsh.engine.config import EngineSettings
 from stqsh.engine.spark import spark_internals
+from stqsh.engine.spark.java import find_java
+from stqsh.engine.spark.java_gateway import archive_options
 from stqsh.engine.spark.spark_session import remove_scratch, start_spark
 
 
@@ -26,6 +36,7 @@ def test_tasks_run_in_the_executors_that_their_locations_name(tmp_path: Path) ->
     spark = start_spark(settings)
     try:
         context = spark.sparkContext
+        assert_archive_is_used(spark_internals.java_process(spark))
         context.setLocalProperty(spark_internals.POOL_PROPERTY, "located")
         assert spark_internals.executor_location() == ""
         while len(found := set(context.parallelize(range(8), 8).map(location).collect())) < 2:
@@ -44,3 +55,30 @@ def test_tasks_run_in_the_executors_that_their_locations_name(tmp_path: Path) ->
     finally:
         spark.stop()
         remove_scratch(settings)
+
+
+def assert_archive_is_used(driver: subprocess.Popen[bytes] | None) -> None:
+    """The driver and its executors have the classpath and the options with which Java accepts the archive."""
+    assert driver is not None
+    shell = psutil.Process(driver.pid)
+    javas = [one for one in (shell, *shell.children(recursive=True)) if one.name() == "java"]
+    assert len(javas) == 3
+    for command in (java.cmdline() for java in javas):
+        entries = command[command.index("-cp") + 1].split(":")
+        there = [entry for entry in entries if entry.endswith("*") or Path(entry).exists()]
+        assert there == spark_internals.spark_classpath().split(":")
+        assert set(archive_options(find_java())) <= set(command)
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_java_of_a_stopped_session_is_ended_and_that_of_an_open_one_is_not(is_open: bool) -> None:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        gateway = SimpleNamespace(proc=process, shutdown=mock.Mock())
+        with mock.patch.multiple(
+            SparkContext, _gateway=gateway, _jvm=object(), _active_spark_context=object() if is_open else None
+        ):
+            spark_internals.end_idle_java()
+            assert (SparkContext._gateway is None) == (not is_open)
+        assert gateway.shutdown.called != is_open
+        assert (process.poll() is None) == is_open
+        process.kill()

@@ -3,7 +3,8 @@
 The scripts start a Java process of their own, which only composes a command line, and then `SparkSubmit`,
 which searches for applications and packages to load. A session has neither: Java's main class here is the
 server to which pyspark connects, and pyspark is imported while it starts. An archive of its classes makes the
-start faster.
+start faster. Java accepts an archive only for the classpath with which it was made, so the classpath here is
+the one of Spark's scripts: drivers and executors of a cluster on this machine use the same archive.
 
 For a cluster the scripts handle much that a session needs: the input of YARN and Kubernetes, packages, and
 the folders of Hadoop's configuration. pyspark would put all settings on the command line, which every user of
@@ -30,6 +31,7 @@ from stqsh.engine.spark.spark_internals import (
     GATEWAY_SERVER,
     JAVA_MODULES,
     read_gateway,
+    spark_classpath,
     spark_folder,
 )
 from stqsh.errors import StqshError
@@ -86,7 +88,7 @@ def launch_java(java: JavaRuntime, memory: str, options: Sequence[str], scratch:
     file = scratch / "gateway"
     command = [
         str(java.home / "bin" / "java"),
-        *("-cp", f"{spark_folder() / 'jars'}/*", f"-Xmx{memory}"),
+        *("-cp", spark_classpath(), f"-Xmx{memory}"),
         *(*options, *JAVA_MODULES, GATEWAY_SERVER),
     ]
     environment = {**os.environ, GATEWAY_FILE: str(file), "PYTHONHASHSEED": "0", "SPARK_CONNECT_MODE": "0"}
@@ -127,11 +129,11 @@ def archive_options(java: JavaRuntime) -> list[str]:
 def archive_path(java: JavaRuntime) -> Path:
     """Return the path of the archive for a Java runtime and this installation of Spark.
 
-    Java rejects an archive of jars at another path, so the archive belongs to the virtual environment and is
-    deleted with it; without one it is in the user's cache.
+    Java rejects an archive of jars at another path or in another order, so the archive belongs to the virtual
+    environment and is deleted with it; without one it is in the user's cache.
     """
     java_is = f"{java.home.resolve()} {java.version} {GATEWAY_SERVER}"
-    what = f"{java_is} {version('pyspark')} {spark_folder()}"
+    what = f"{java_is} {version('pyspark')} {spark_classpath()}"
     digest = hashlib.sha256(what.encode()).hexdigest()[:12]
     is_virtual = sys.prefix != sys.base_prefix
     folder = Path(sys.prefix) / "var" / "stqsh" if is_virtual else platformdirs.user_cache_path("stqsh")

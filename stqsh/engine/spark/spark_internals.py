@@ -337,6 +337,15 @@ def spark_folder() -> Path:
     return Path(found.origin).resolve().parent
 
 
+def spark_classpath() -> str:
+    """Return the classpath that the scripts of Spark 4.3 give to drivers and executors, without its `conf`.
+
+    pyspark has no folder `conf`, and Java ignores what is missing when it compares classpaths.
+    """
+    jars = spark_folder() / "jars"
+    return os.pathsep.join([*map(str, sorted(jars.glob("slf4j-api-*.jar"))), f"{jars}/*"])
+
+
 def read_gateway(file: Path) -> tuple[int, str] | None:
     """Return the port and the secret that Spark's gateway has written; None if there is no file yet.
 
@@ -356,6 +365,24 @@ def keep_java_process(spark: SparkSession, process: subprocess.Popen[bytes]) -> 
     gateway = spark.sparkContext._gateway
     assert gateway is not None, "a session has a gateway"
     gateway.proc = process
+
+
+def end_idle_java() -> None:
+    """End the Java process that pyspark 4.3 keeps for the next session when a session has stopped.
+
+    pyspark would put the next session into it, whatever Java that one needs: executors of a cluster find
+    Spark by variables of the environment that only the scripts of `spark-submit` set.
+    """
+    context = import_module("pyspark").SparkContext
+    gateway = context._gateway
+    if gateway is None or context._active_spark_context is not None:
+        return
+    context._gateway = context._jvm = None
+    gateway.shutdown()
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    if process is not None:
+        process.kill()
+        process.wait()
 
 
 def java_process(spark: SparkSession) -> subprocess.Popen[bytes] | None:

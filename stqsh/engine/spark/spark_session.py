@@ -36,6 +36,7 @@ from stqsh.engine.spark.spark_internals import (
     INTERNAL_CONFIGURATION,
     INTERPRETED_PLANS,
     NO_PYTHON,
+    end_idle_java,
     keep_java_process,
 )
 from stqsh.engine.spark.worker_daemon import WITHOUT_PANDAS
@@ -100,6 +101,8 @@ _FIXED = {
 def start_spark(settings: EngineSettings) -> SparkSession:
     """Start the JVM and return its session, with the process's environment set up for it and its workers.
 
+    The Java process of a session that has stopped in this process is ended.
+
     Raises:
         JavaMissingError: there is no Java of version 17 or newer.
     """
@@ -115,6 +118,7 @@ def start_spark(settings: EngineSettings) -> SparkSession:
         started = submit_java(given, settings.scratch)
     try:
         import_module("pyspark.sql")  # while Java starts, which takes longer
+        end_idle_java()
         port, secret = started.reached_by()
         with _variables({GATEWAY_PORT: str(port), GATEWAY_SECRET: secret}):
             spark = _build_session(given)
@@ -192,7 +196,9 @@ def configuration(settings: EngineSettings) -> dict[str, str]:
         }
     else:
         own |= for_cluster(settings, _python_path())
-        own[EXECUTOR_JAVA] = shlex.join([*_JIT, *_given_options(settings, EXECUTOR_JAVA)])
+        # Executors of this machine use the archive of Java's classes, too.
+        here = settings.java_options if own.get("spark.driver.host") == LOOPBACK else ()
+        own[EXECUTOR_JAVA] = shlex.join([*_JIT, *here, *_given_options(settings, EXECUTOR_JAVA)])
     return with_given(_FIXED | INTERNAL_CONFIGURATION | own, settings.of_spark)
 
 
