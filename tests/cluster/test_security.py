@@ -36,6 +36,7 @@ def write_script(folder: Path) -> Path:
 
 
 def write_profile(folder: Path, master: str, secret: str) -> Path:
+    folder.mkdir(exist_ok=True)
     (folder / "secret").write_text(f"{secret}\n", encoding="utf-8")
     settings = {
         "spark": {
@@ -53,12 +54,18 @@ def write_profile(folder: Path, master: str, secret: str) -> Path:
     return file
 
 
-def run(folder: Path, script: Path, profile: Path) -> subprocess.CompletedProcess[bytes]:
+def start(folder: Path, script: Path, profile: Path) -> subprocess.Popen[bytes]:
     words = ["run", str(script), "--profile", str(profile), "--session", "kept", "--format", "jsonl"]
     environ = {**os.environ, "STQSH_HOME": str(folder / "home")}
-    return subprocess.run(
-        [sys.executable, "-m", "stqsh", *words], env=environ, capture_output=True, check=False
+    return subprocess.Popen(
+        [sys.executable, "-m", "stqsh", *words], env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
+
+
+def run(folder: Path, script: Path, profile: Path) -> subprocess.CompletedProcess[bytes]:
+    process = start(folder, script, profile)
+    out, told = process.communicate()
+    return subprocess.CompletedProcess(process.args, process.returncode, out, told)
 
 
 @contextmanager
@@ -85,7 +92,9 @@ def watched_command_lines(secret: str) -> Iterator[list[str]]:
 @pytest.mark.spark
 @pytest.mark.cluster
 @pytest.mark.timeout(900)
-def test_a_secured_cluster_prints_the_same_and_its_secret_is_nowhere(tmp_path: Path) -> None:
+def test_a_secured_cluster_prints_the_same_its_secret_is_nowhere_and_who_lacks_it_does_not_join(
+    tmp_path: Path,
+) -> None:
     secret = secrets.token_hex(24)
     script = write_script(tmp_path)
     with local_session(tmp_path / "local", slots=1) as session:
@@ -95,34 +104,31 @@ def test_a_secured_cluster_prints_the_same_and_its_secret_is_nowhere(tmp_path: P
         "spark.authenticate.secret": secret,
         "spark.network.crypto.enabled": "true",
     }
+    stranger = tmp_path / "stranger"
     with standalone(tmp_path, workers=2, memory="1g", settings=daemons) as master:
         profile = write_profile(tmp_path, master, secret)
-        with watched_command_lines(secret) as seen:
-            done = run(tmp_path, script, profile)
-        assert done.returncode == 0, done.stderr.decode()
-        assert done.stdout == expected
-        shown = run(tmp_path, write_settings(tmp_path), profile)
-        assert b"spark.network.crypto.enabled" in shown.stdout
-        stop = [sys.executable, "-m", "stqsh", "stop", "kept"]
-        subprocess.run(stop, env={**os.environ, "STQSH_HOME": str(tmp_path / "home")}, check=True)
+        # Spark asks a master for a minute that does not accept it.
+        refused = start(stranger, script, write_profile(stranger, master, secrets.token_hex(24)))
+        try:
+            with watched_command_lines(secret) as seen:
+                done = run(tmp_path, script, profile)
+            assert done.returncode == 0, done.stderr.decode()
+            assert done.stdout == expected
+            shown = run(tmp_path, write_settings(tmp_path), profile)
+            assert b"spark.network.crypto.enabled" in shown.stdout
+            stop = [sys.executable, "-m", "stqsh", "stop", "kept"]
+            subprocess.run(stop, env={**os.environ, "STQSH_HOME": str(tmp_path / "home")}, check=True)
+            out, told = refused.communicate()
+        finally:
+            refused.kill()
+    assert (refused.returncode, out) == (1, b"")
+    why = b"Spark does not start: Java has ended: the cluster has not accepted the session"
+    assert why in told, told.decode() + log_of(stranger)
     assert seen == []
     allowed = {tmp_path / "secret", tmp_path / "spark-daemons.conf"}
     files = {path for path in tmp_path.rglob("*") if path.is_file()} - allowed
     assert [path for path in files if secret.encode() in path.read_bytes()] == []
-    assert secret.encode() not in shown.stdout + shown.stderr + done.stderr
-
-
-@pytest.mark.spark
-@pytest.mark.cluster
-@pytest.mark.timeout(600)
-def test_a_session_without_the_secret_does_not_join(tmp_path: Path) -> None:
-    daemons = {"spark.authenticate": "true", "spark.authenticate.secret": secrets.token_hex(24)}
-    script = write_script(tmp_path)
-    with standalone(tmp_path, workers=0, memory="1g", settings=daemons) as master:
-        done = run(tmp_path, script, write_profile(tmp_path, master, "another"))
-    assert done.returncode == 1
-    told = b"Spark does not start: Java has ended: the cluster has not accepted the session"
-    assert told in done.stderr, done.stderr.decode() + log_of(tmp_path)
+    assert secret.encode() not in shown.stdout + shown.stderr + done.stderr + told
 
 
 def write_settings(folder: Path) -> Path:

@@ -12,5 +12,5 @@ NAMES = ("python", "errors", "slow")
 
 
 def test_strikes_change_nothing_to_the_byte(folder: Path, unpacked: Path, s3: None) -> None:
-    done = run_round(folder, unpacked, "s3", Striking(seed=2, names=NAMES, hurry=5.0), steps=30)
+    done = run_round(folder, unpacked, "s3", Striking(seed=2, names=NAMES, hurry=5.0), steps=20)
     assert done.keys() == set(NAMES)

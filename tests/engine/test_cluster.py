@@ -57,10 +57,16 @@ REGISTER QUERY many AS SELECT COUNT(*), AVG(speed) FROM cars GROUP BY kind;
 """
     + 10 * "RUN 3 STEPS;\n"
 )
+MANY = """
+CREATE MOVING STREAM crowd FROM GENERATOR 'network' (objects => 40000);
+REGISTER QUERY all_of_them AS SELECT oid, lon, lat FROM crowd;
+RUN 2 STEPS;
+SELECT COUNT(*) AS here FROM crowd;
+"""
 
 
-def run_on_cluster(master: str, folder: Path, script: str) -> bytes:
-    """What `stqsh run --profile cluster` prints."""
+def run_on_cluster(master: str, folder: Path, script: str, profile: str = "cluster") -> bytes:
+    """What `stqsh run --profile PROFILE` prints."""
     file = folder / "script.stq"
     file.write_text(script, encoding="utf-8")
     settings = {
@@ -72,12 +78,7 @@ def run_on_cluster(master: str, folder: Path, script: str) -> bytes:
         "STQSH_INDEX_QUERIES": "chtree",
         "STQSH_INDEX_TREE_QUERIES": "2",
     }
-    return run_alone(file, settings, "--profile", "cluster")
-
-
-def run_alone(file: Path, settings: dict[str, str], *options: str) -> bytes:
-    """What `stqsh run` prints."""
-    command = [sys.executable, "-m", "stqsh", "run", str(file), *options, "--format", "jsonl"]
+    command = [sys.executable, "-m", "stqsh", "run", str(file), "--profile", profile, "--format", "jsonl"]
     done = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout
@@ -100,12 +101,16 @@ def test_a_script_prints_on_a_cluster_what_it_prints_on_one_machine_to_the_byte(
 
 @pytest.mark.spark
 @pytest.mark.timeout(600)
-def test_light_batches_pass_on_a_cluster_as_on_one_machine(tmp_path: Path) -> None:
-    script = tmp_path / "light.stq"
-    script.write_text(LIGHT, encoding="utf-8")
-    expected = run_alone(script, {"STQSH_HOME": str(tmp_path / "local")})
+def test_light_batches_and_updates_beyond_the_drivers_limit_on_results_pass_as_on_one_machine(
+    tmp_path: Path,
+) -> None:
+    with local_session(tmp_path / "local", slots=1) as session:
+        expected = run_script(session, LIGHT + MANY)
     assert expected.count(b'"inside"') > 30
-    assert run_on_cluster("local-cluster[2,1,1024]", tmp_path, LIGHT) == expected
+    assert len(expected) > 4 << 20
+    profile = tmp_path / "narrow.yaml"
+    profile.write_text("spark: {driver.maxResultSize: 1m}\n", encoding="utf-8")
+    assert run_on_cluster("local-cluster[2,1,1024]", tmp_path, LIGHT + MANY, str(profile)) == expected
 
 
 def test_a_host_that_does_not_see_the_home_keeps_the_arena_that_it_makes(
@@ -246,29 +251,3 @@ def test_processes_of_a_cluster_within_this_machine_prove_themselves_by_a_secret
 def test_no_secret_is_in_what_settings_print(tmp_path: Path) -> None:
     settings = EngineSettings(tmp_path, secret="hidden", of_spark=given(hadoop_fs_s3a_secret_key="hidden"))
     assert "hidden" not in repr(settings)
-
-
-MANY = """
-CREATE MOVING STREAM cars FROM GENERATOR 'network' (objects => 40000);
-REGISTER QUERY all_of_them AS SELECT oid, lon, lat FROM cars;
-RUN 2 STEPS;
-SELECT COUNT(*) AS here FROM cars;
-"""
-
-
-@pytest.mark.spark
-@pytest.mark.timeout(600)
-def test_updates_pass_the_driver_as_names_so_that_its_limit_on_results_does_not_matter(
-    tmp_path: Path,
-) -> None:
-    script, profile = tmp_path / "many.stq", tmp_path / "narrow.yaml"
-    script.write_text(MANY, encoding="utf-8")
-    expected = run_alone(script, {"STQSH_HOME": str(tmp_path / "local")})
-    profile.write_text(
-        "spark: {master: 'local-cluster[2,1,1024]', executor.memory: 700m, driver.maxResultSize: 1m}\n"
-        "engine: {slots: 4, memory: 1g}\n",
-        encoding="utf-8",
-    )
-    home = {"STQSH_HOME": str(tmp_path / "home")}
-    assert run_alone(script, home, "--profile", str(profile)) == expected
-    assert len(expected) > 4 << 20

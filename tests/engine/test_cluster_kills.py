@@ -13,29 +13,31 @@ from pathlib import Path
 import psutil
 import pytest
 from support.killing import KILLS
+from support.local import local_session
+from support.running import run_script
 
-from engine.test_cluster import run_alone, write_cars
+from engine.test_cluster import write_cars
 
 pytestmark = KILLS
 
 MIXED = """
-CREATE MOVING STREAM fleet FROM GENERATOR 'network' (objects => 3000, bounds => '0, 0, 0.2, 0.2');
+CREATE MOVING STREAM fleet FROM GENERATOR 'network' (objects => 1000, bounds => '0, 0, 0.2, 0.2');
 REGISTER QUERY held AS SELECT oid FROM fleet INSIDE (0, 0, 0.1, 0.1);
 REGISTER QUERY close AS SELECT oid, DISTANCE FROM fleet NEAREST 5 TO (0.05, 0.05);
 REGISTER QUERY counted AS SELECT COUNT(*), AVG(speed) FROM fleet GROUP BY kind;
 REGISTER QUERY fastest AS SELECT oid, speed FROM fleet ORDER BY speed DESC LIMIT 5;
 """
-RUNS, KILLED = 24, 4
+RUNS, KILLED = 16, 4
 #: What is run before a step: how streams are routed and what queries ask changes while executors die.
 CHANGES = {
-    4: "REPARTITION fleet USING grid;",
-    6: "ALTER QUERY held INSIDE (0.05, 0, 0.15, 0.12) WHERE speed > 5;",
-    8: "REPARTITION cars USING quadtree;",
-    12: "REPARTITION fleet USING quadtree INTO 2 SLOTS;",
-    14: "ALTER QUERY close NEAREST 7 TO (0.12, 0.08);",
-    16: "REBALANCE fleet;",
-    20: "REPARTITION fleet USING object INTO 3 SLOTS;",
-    22: "ALTER QUERY held INSIDE CIRCLE(0.1, 0.1, 4 km);",
+    2: "REPARTITION fleet USING grid;",
+    4: "ALTER QUERY held INSIDE (0.05, 0, 0.15, 0.12) WHERE speed > 5;",
+    6: "REPARTITION cars USING quadtree;",
+    8: "REPARTITION fleet USING quadtree INTO 2 SLOTS;",
+    9: "ALTER QUERY close NEAREST 7 TO (0.12, 0.08);",
+    11: "REBALANCE fleet;",
+    13: "REPARTITION fleet USING object INTO 3 SLOTS;",
+    15: "ALTER QUERY held INSIDE CIRCLE(0.1, 0.1, 4 km);",
 }
 
 
@@ -45,7 +47,8 @@ def test_executors_that_are_killed_change_nothing_to_the_byte(tmp_path: Path, se
     runs = [CHANGES.get(number, "") + "RUN 2 STEPS;\n" for number in range(RUNS)]
     more = "".join(runs) + "SELECT COUNT(*) AS here FROM fleet;\n"
     script.write_text(write_cars(tmp_path) + MIXED + more, encoding="utf-8")
-    expected = run_alone(script, {"STQSH_HOME": str(tmp_path / "local")})
+    with local_session(tmp_path / "local", slots=3, published=True) as session:
+        expected = run_script(session, script.read_text(encoding="utf-8"), script)
     draw, home = random.Random(seed), tmp_path / "home"
     environ = {
         "STQSH_HOME": str(home),

@@ -87,7 +87,7 @@ def test_a_session_goes_from_one_machine_to_a_cluster_and_back(tmp_path: Path) -
     stored = {"session": {"storage": f"file://{tmp_path}/storage"}}
     one, cluster = (
         write_profile(tmp_path, "one", 1_000_000, {}),
-        write_profile(tmp_path, "cluster", 40, {"spark": spark, **stored}),
+        write_profile(tmp_path, "cluster", 120, {"spark": spark, **stored}),
     )
 
     def arguments(session: str, profile: str, text: str) -> list[str]:
