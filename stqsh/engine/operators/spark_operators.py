@@ -8,29 +8,19 @@ a query, so a new query continues from the slots' heads of the query without dea
 
 from __future__ import annotations
 
+import pickle
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, GroupedData, SparkSession
-from pyspark.sql.streaming.stateful_processor import (
-    StatefulProcessor,
-    StatefulProcessorHandle,
-    TimerValues,
-)
 
 from stqsh.engine.ingest.dealer import Dealers
-from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, OperatorContext, batch_of_task, fold_slot
-from stqsh.engine.spark.chunk_codec import from_frames, in_groups, to_frame
+from stqsh.engine.operators.slot_processor import HEAD, SlotProcessor
+from stqsh.engine.operators.slot_task import AGGREGATE, EVALUATE, OperatorContext
 from stqsh.engine.spark.schema import HEAD_SCHEMA, SPARK_SCHEMA
 from stqsh.engine.spark.spark_internals import Heads, slot_keys, stored_values
-from stqsh.engine.state.file_store import FileStore, SparkHead
 from stqsh.engine.state.slot_runner import Fold
 from stqsh.storage.blobs import Blobs
-from stqsh.storage.slot_files import slot_name
-
-_HEAD = "head"
-
 
 OPERATORS = (EVALUATE, AGGREGATE)
 """The operators of each session, in order."""
@@ -83,7 +73,7 @@ def stored_heads(
     names = [fold.name for fold in reversed(folds)] + [Dealers.name] * with_dealers  # as Spark numbers them
     found: Heads = {}
     for operator, name in enumerate(names):
-        rows = stored_values(spark, checkpoint, operator, _HEAD).collect()
+        rows = stored_values(spark, checkpoint, operator, HEAD).collect()
         heads = {str(slot_of[row.key[0]]): b64encode(row.value[0]).decode() for row in rows}
         found[name] = dict(sorted(heads.items()))
     return found
@@ -100,32 +90,5 @@ def _with_operator(
     chunks: DataFrame, fold: Fold, context: OperatorContext, initial: GroupedData | None
 ) -> DataFrame:
     return chunks.groupBy("slot_key").transformWithStateInPandas(
-        SlotProcessor(fold, context), SPARK_SCHEMA, "append", "none", initial
+        SlotProcessor(fold.name, pickle.dumps((fold, context))), SPARK_SCHEMA, "append", "none", initial
     )
-
-
-class SlotProcessor(StatefulProcessor):
-    """A fold over the batches of each slot, as one of Spark's stateful processors."""
-
-    def __init__(self, fold: Fold, context: OperatorContext) -> None:
-        self._fold, self._context = fold, context
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the variable in the state store. Spark calls this even if no chunk ever arrives."""
-        self._head = SparkHead(handle.getValueState(_HEAD, HEAD_SCHEMA))
-
-    def handleInitialState(self, key: Any, initialState: Any, timerValues: TimerValues) -> None:
-        """Take over the head of a slot from an earlier query."""
-        self._head.write(bytes(initialState[_HEAD].iloc[0]))
-
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Any]:
-        """Fold one slot's chunks of a batch and yield the chunks to send."""
-        chunks, context = list(from_frames(rows)), self._context
-        name = slot_name(self._fold.name, chunks[0].slot)
-        batch = context.first_batch + batch_of_task()
-        store = FileStore(context.blobs, name, self._head, batch, None)
-        sent = fold_slot(self._fold, context, store, chunks)
-        yield from (to_frame(some, self._context.slots) for some in in_groups(sent))
-
-    def close(self) -> None:
-        """Do nothing: the state is in the session's storage, and cached in the arena."""
