@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.local import local_session
-from support.repartition import Dealt, dealt_in_all_ways, routing, rows, run, updates
+from support.repartition import Dealt, dealt_in_two_ways, routing, rows, run, updates
 
 from stqsh.client.api import Session
 from stqsh.sources.replay_store.manifest import read_manifest
@@ -74,7 +74,7 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[object], list[
     return drive(tmp_path_factory.mktemp("usual") / "home", Dealt(1), statements)
 
 
-@dealt_in_all_ways
+@dealt_in_two_ways
 def test_updates_and_snapshots_are_the_same_under_every_routing(
     tmp_path: Path, usual: tuple[list[object], list[object]], dealt: Dealt
 ) -> None:

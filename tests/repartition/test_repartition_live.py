@@ -16,7 +16,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from support.local import LocalConnection, local_session
-from support.repartition import POSTS, SNAPSHOTS, TAXIS, Dealt, dealt_in_all_ways, routing, rows, run, updates
+from support.repartition import (
+    POSTS,
+    SNAPSHOTS,
+    TAXIS,
+    Dealt,
+    dealt_in_all_ways,
+    dealt_in_two_ways,
+    routing,
+    rows,
+    run,
+    updates,
+)
 
 from stqsh.client.api import Session
 from stqsh.client.read.asked_slots import KeptTables
@@ -198,7 +209,7 @@ def usual_posts(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     return drive(tmp_path_factory.mktemp("posts") / "home", Dealt(1), LIVE_POSTS, POSTS.others)
 
 
-@dealt_in_all_ways
+@dealt_in_two_ways
 def test_events_are_the_same_under_every_routing(tmp_path: Path, usual_posts: Seen, dealt: Dealt) -> None:
     assert drive(tmp_path / "home", dealt, LIVE_POSTS, POSTS.changes) == usual_posts
 
@@ -268,7 +279,7 @@ def usual_words(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     return drive(tmp_path_factory.mktemp("words") / "home", Dealt(1), LIVE_WORDS, POSTS.others)
 
 
-@dealt_in_all_ways
+@dealt_in_two_ways
 def test_events_are_the_same_under_leaves_that_are_split_by_texts(
     tmp_path: Path, usual_words: Seen, dealt: Dealt, monkeypatch: pytest.MonkeyPatch
 ) -> None:

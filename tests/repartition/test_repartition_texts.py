@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.local import local_session
-from support.repartition import STEPS, Dealt, dealt_in_all_ways, drive, routing, rows, run
+from support.repartition import STEPS, Dealt, dealt_in_two_ways, drive, routing, rows, run
 
 from stqsh.client.api import Session
 from stqsh.client.results import Rows
@@ -87,7 +87,7 @@ def session(folder: Path, tmp_path: Path) -> Iterator[Session]:
         yield session
 
 
-@dealt_in_all_ways
+@dealt_in_two_ways
 def test_updates_are_the_same(folder: Path, usual: list[dict[str, object]], dealt: Dealt) -> None:
     name = f"changing-{dealt.slots}"
     assert drive(folder, name, dealt, CREATE + QUERIES, CHANGES) == usual
