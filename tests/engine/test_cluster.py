@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import pickle
 import socket
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from support.running import run_script
 from support.standalone import standalone
 
 from stqsh.engine.config import EngineSettings
+from stqsh.engine.operators.slot_processor import SlotProcessor
+from stqsh.engine.operators.slot_task import EVALUATE, OperatorContext
 from stqsh.engine.spark import cluster
 from stqsh.engine.spark.cluster import LOOPBACK, driver_address, executors_python, prepare_host
 from stqsh.engine.spark.spark_session import configuration
@@ -22,7 +25,7 @@ from stqsh.errors import ProfileError
 from stqsh.profile import Value
 from stqsh.storage import home as homes
 from stqsh.storage.arena_cleanup import host_folders
-from stqsh.storage.blobs import host_cache
+from stqsh.storage.blobs import home_blobs, host_cache
 
 SCRIPT = """
 CREATE MOVING STREAM cars FROM FILE '{folder}/cars.csv' REPORT EVERY 30 s;
@@ -246,6 +249,19 @@ def test_processes_of_a_cluster_within_this_machine_prove_themselves_by_a_secret
     assert first["spark.authenticate"] == "true"
     assert len(first["spark.authenticate.secret"]) == 64
     assert first["spark.authenticate.secret"] != second["spark.authenticate.secret"]
+
+
+def test_the_drivers_helper_of_an_operator_imports_nothing_of_its_fold(tmp_path: Path) -> None:
+    context = OperatorContext(1, (tmp_path,), tmp_path, home_blobs(tmp_path))
+    file = tmp_path / "processor"
+    file.write_bytes(pickle.dumps(SlotProcessor(EVALUATE.name, pickle.dumps((EVALUATE, context)))))
+    code = (
+        "import pickle, sys; from pathlib import Path; from unittest.mock import Mock;"
+        "pickle.loads(Path(sys.argv[1]).read_bytes()).init(Mock());"
+        "print([name for name in ('numba', 'pandas', 'stqsh.core.evaluate') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_no_secret_is_in_what_settings_print(tmp_path: Path) -> None:

@@ -158,9 +158,10 @@ def told(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_spark_reads_the_same_from_any_storage_when_it_is_killed(
-    storage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_spark_reads_the_same_from_an_s3_server_when_it_is_killed(
+    gate: Gate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    storage = gate.uri(tmp_path.name)
     write_taxis(tmp_path)
     script, changes = TAXIS.create + TAXIS.queries, TAXIS.changes[:2]
     expected = drive(tmp_path, "expected", Dealt(2), script, changes)
