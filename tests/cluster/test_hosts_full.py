@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 from support.clusters import Cluster, cluster, start_hdfs, start_kafka, start_s3
@@ -20,6 +22,7 @@ from support.running import run_script
 from support.s3 import CREDENTIALS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1500)]
+Settings: TypeAlias = dict[str, str | int]
 RECORDS, RATE = 6000, 1000
 """What goes through Kafka, and how much a second."""
 _BESIDE = """
@@ -99,7 +102,7 @@ def check_what_is_beside(folder: Path, printed: bytes) -> None:
     assert alerts and set(alerts) <= set(updates)
 
 
-def check_kafka(made: Cluster, settings: dict[str, str]) -> None:
+def check_kafka(made: Cluster, settings: Settings) -> None:
     """Executors read a live stream from Kafka, and one of them dies; each update comes out once."""
     broker, environ = start_kafka(made), {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
     words = [sys.executable, "-m", "support.kafka_traffic"]
@@ -132,23 +135,31 @@ def check_kafka(made: Cluster, settings: dict[str, str]) -> None:
     assert made.start(profile, ["stop", "live"], made.folder / "stop.txt").wait(60) == 0
 
 
-@pytest.mark.parametrize("store", ["hdfs", "s3"])
+@contextmanager
+def hosts(
+    folder: Path, unpacked: Path, start: Callable[[Cluster], str]
+) -> Iterator[tuple[Cluster, Settings]]:
+    """A cluster whose storage is what `start` starts, and its settings; no host makes a home of its own."""
+    with cluster(folder, workers=2, binds={"stqsh": unpacked}, environ=CREDENTIALS) as made:
+        yield made, {"spark.pyspark.python": "/srv/stqsh/bin/python", "session.storage": start(made)}
+        for host in made.workers.values():
+            assert host.run("sh", "-c", f"ls -A {folder} || true") == "", "a host made a home of its own"
+
+
 def test_all_kinds_of_questions_print_what_one_machine_prints(
-    folder: Path, unpacked: Path, store: str, request: pytest.FixtureRequest
+    folder: Path, unpacked: Path, hdfs: None
 ) -> None:
-    request.getfixturevalue(store)
-    if store == "s3":
-        request.getfixturevalue("kafka_jars")
-    start: Callable[[Cluster], str] = {"hdfs": start_hdfs, "s3": start_s3}[store]
+    """Files are in HDFS here; in `test_strikes` a server of S3 has those of such a script."""
     file = mixed_script(folder, seed=1)
     expected = printed_by_one_machine(folder, file)
     assert expected.count(b"\n") > 1000
-    with cluster(folder, workers=2, binds={"stqsh": unpacked}, environ=CREDENTIALS) as made:
-        settings = {"spark.pyspark.python": "/srv/stqsh/bin/python", "session.storage": start(made)}
+    with hosts(folder, unpacked, start_hdfs) as (made, settings):
         whole = with_what_is_beside(made, file)
         assert printed_while_an_executor_dies(made, made.profile("hosts", settings), whole) == expected
         check_what_is_beside(folder, expected)
-        if store == "s3":
-            check_kafka(made, settings)
-        for host in made.workers.values():
-            assert host.run("sh", "-c", f"ls -A {folder} || true") == "", "a host made a home of its own"
+
+
+@pytest.mark.usefixtures("s3", "kafka_jars")
+def test_a_live_stream_comes_out_once_while_an_executor_dies(folder: Path, unpacked: Path) -> None:
+    with hosts(folder, unpacked, start_s3) as (made, settings):
+        check_kafka(made, settings)
