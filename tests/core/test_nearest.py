@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -114,6 +115,44 @@ def test_many_that_move_at_once_on_a_grid_are_ranked_as_they_are_one_by_one(
     places = [HERE, {"x": 2.0, "y": 1.0}, {"focal": "k7"}]
     asked = [(1, nearest(7 + i, k, place, **among)) for i, (k, place) in enumerate(product([40, 90], places))]
     assert check(case(10, asked, records), 1, size) > 500
+
+
+@share(6)
+@given(
+    st.integers(0, 1 << 30),
+    st.sampled_from(["nowhere", "far away", "failing", "expired"]),
+    st.integers(70, 150),
+    st.sampled_from([1, 2]),
+    st.sampled_from(CUTS),
+)
+def test_most_that_leave_at_once_leave_as_they_would_one_by_one(
+    seed: int, way: str, count: int, slots: int, size: int | None
+) -> None:
+    draw, records = random.Random(seed), []
+    for step in range(1, 17):
+        leaves = step % 4 == 0
+        for one in draw.sample(range(count), draw.choice([count, 9 * count // 10]) if leaves else count // 2):
+            x, y, n = draw.randint(-4, 4), draw.randint(-3, 3), draw.randint(0, 5)
+            if leaves and draw.random() < 0.9:
+                x, y, n = _LEAVING[way](x, y, n)
+            records.append((step, at(f"k{one}", x, y, step, n)))
+    if way == "expired":  # all of a burst at once, some steps later
+        records = [record for record in records if record[0] % 8 < 3]
+    below = {"condition": ["cmp", "<", ["col", "n"], ["lit", 6, "BIGINT"]]}
+    places = [HERE, {"x": 2.0, "y": 1.0}, {"focal": "k7"}]
+    asked = [
+        (1, nearest(7 + i, k, place, **below)) for i, (k, place) in enumerate(product([3, 30, 60], places))
+    ]
+    moving = case(17, asked, records)
+    check(as_events(moving) if way == "expired" else moving, slots, size)
+
+
+_LEAVING: dict[str, Callable[[int, int, int], tuple[int | None, int | None, int]]] = {
+    "nowhere": lambda _x, _y, n: (None, None, n),
+    "far away": lambda x, y, n: (100 * x + 50, y, n),
+    "failing": lambda x, y, _n: (x, y, 7),
+    "expired": lambda x, y, n: (x, y, n),
+}
 
 
 def _on_grid(draw: random.Random) -> tuple[float | None, float | None]:

@@ -3,6 +3,8 @@
 A slot is skipped if none of its cells touches the region under any routing by which kept records were dealt
 (SSTD section 5.2). For nearest neighbours, the slots whose cells hold the centre are queried first: their
 results bound the circle in which other slots may contribute (SSTD section 6.2, CheetahGIS section VI).
+For an object with a given key, only the slot that the hash of the key selects is queried, if all records are
+dealt by key, and otherwise the slots that know the key (CheetahGIS section VI-A looks it up in one table).
 Slots also count their objects by cell; slots without objects in the cells of the region are skipped too
 (CheetahGIS section V-C), however the stream is routed.
 If leaves are split by texts, slots whose lists lack the words of `CONTAINS` are skipped too.
@@ -12,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -20,18 +22,20 @@ from numpy.typing import NDArray
 
 from stqsh.client.connection import Connection
 from stqsh.core.kernels.geometry.circles import circle_box
+from stqsh.core.kernels.index.hashing import hash_keys
 from stqsh.core.matching.keyword_queries import words_needed
 from stqsh.core.objects.presence import may_hold
 from stqsh.core.snapshots.select import RANK, KeptShares, empty_share, part
+from stqsh.core.state.interner import Interner
 from stqsh.core.state.slot_state import SlotState
 from stqsh.routing.query_routing import EVERYWHERE, MemberBoxes, QueryRouting
 from stqsh.routing.slot_terms import sought_words
-from stqsh.routing.table import RoutingTable
+from stqsh.routing.table import RoutingTable, slots_of
 from stqsh.routing.text_leaves import SoughtTerms
 from stqsh.sources.replay_store.manifest import read_manifest
 from stqsh.sources.replay_store.spatial_extent import initial_table
 from stqsh.spec.query import BoundQuery, SnapshotSpec
-from stqsh.spec.region import NearestSpec, Place, Region
+from stqsh.spec.region import Key, NearestSpec, Place, Region
 from stqsh.spec.stream import StreamSpec
 from stqsh.storage.catalogue import area_boxes
 from stqsh.storage.control_log import ControlDb, get_meta
@@ -139,10 +143,12 @@ class SlotChoice:
             centre = region.place or place
         is_bounded = centre is not None or not region.is_nearest
         # Events of the past may have been dealt by routings that are no longer known.
-        if spec.lookup is not None or spec.past or not is_bounded:
+        if spec.past or (spec.lookup is None and not is_bounded):
             return ChosenSlots(everyone, count)
         # Read the states before the log: then the log has every routing that they know.
         tables = self._tables.of(stream, clock.step, clock.tick_us)
+        if spec.lookup is not None:
+            return ChosenSlots(slots_of_key(states, stream, spec.lookup, tables), count)
         is_hashed = _are_hashed(tables)
         routing = self._routing(count, [table.over(count) for table in tables])
         sought = None if is_hashed else _sought(routing, spec, stream)
@@ -256,6 +262,29 @@ def slots_holding(states: list[SlotState], stream: int, box: Box, among: Slots) 
     for slot in np.flatnonzero(among).tolist():
         found[slot] = may_hold(states[slot], stream, corners)
     return found
+
+
+def slots_of_key(states: list[SlotState], stream: StreamSpec, key: Key, tables: list[RoutingTable]) -> Slots:
+    """Return the slots that may have the object with a key.
+
+    Args:
+        states: the states of all slots, in order.
+        stream: the stream.
+        key: the key.
+        tables: the routings by which kept records were dealt; empty while they are unknown.
+    """
+    keys: pa.Array[Any] = pa.array([key], pa.string() if isinstance(key, str) else pa.int64())
+    hashes, count = hash_keys(keys), len(states)
+    if tables and _are_hashed(tables):
+        chosen = np.zeros(count, np.bool_)
+        for table in tables:
+            chosen[slots_of(hashes, min(table.slots, count))] = True
+        return chosen
+    known = f"s{stream.id}/objects/keys"
+    if stream.is_event:  # each slot knows the keys of its events by another index
+        return np.ones(count, np.bool_)
+    found = (f"{known}/table" in one and Interner(one, known).find(keys, hashes)[0] >= 0 for one in states)
+    return np.fromiter(found, np.bool_, count)
 
 
 def _sought(routing: QueryRouting, spec: BoundQuery, stream: StreamSpec) -> SoughtTerms | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from functools import reduce
-from typing import TYPE_CHECKING, Any
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from stqsh.client.read.kept_events import keep_text
 from stqsh.client.read.slot_answers import first_keys, frequent_values, placed
@@ -20,9 +20,14 @@ from stqsh.spec.stream import FileSourceSpec, StreamSpec
 from stqsh.units import counted, format_duration, format_instant
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from stqsh.client.connection import Connection
     from stqsh.client.read.snapshots import SnapshotReader
     from stqsh.spec.region import Key
+
+Measured: TypeAlias = "Callable[[], SourceFacts | None]"
+"""Measures the content of a stream's store; None without a store."""
 
 _NAMED = 5
 """The maximum number of values of a column that are named."""
@@ -46,7 +51,8 @@ def empty_reason(
         return ""
     if not step:
         return f"nothing of {stream.name} has been read yet: RUN or PLAY lets time go on"
-    found = reader.read(lambda states: _reason(states, spec, stream, _stored(connection, stream)), step)
+    measured = partial(_stored, connection, stream)
+    found = reader.read(lambda states: _reason(states, spec, stream, measured), step)
     return found or ""
 
 
@@ -57,21 +63,17 @@ def unknown_key(connection: Connection, reader: SnapshotReader, stream: StreamSp
     return found or ""
 
 
-def _reason(
-    states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec, facts: SourceFacts | None
-) -> str:
+def _reason(states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec, measured: Measured) -> str:
     if spec.lookup is not None:
         away = _of_key(states, stream, spec.lookup)
         return away or f"{spec.lookup!r} is present, but not in the region, or it fails the condition"
     focal = spec.region.focal_key
     if focal is not None and (away := _of_key(states, stream, focal)):
         return f"{away}; an answer around it is empty as long as it is not there"
-    return _of_members(states, spec, stream, facts)
+    return _of_members(states, spec, stream, measured)
 
 
-def _of_members(
-    states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec, facts: SourceFacts | None
-) -> str:
+def _of_members(states: list[SlotState], spec: SnapshotSpec, stream: StreamSpec, measured: Measured) -> str:
     """Return why no object is both in the region and satisfies the condition; "" if some object is."""
     spec, place = placed(states, spec)
     found = reduce(Absence.plus, (absence(state, spec, place) for state in states))
@@ -85,7 +87,7 @@ def _of_members(
             verb = "is" if found.touching == 1 else "are"
             return f"{among} is entirely in the region; {found.touching} of them {verb} found with INTERSECTS"
         where = "intersects the region" if tests else "is in the region"
-        return _outside(found, stream, None if tests else facts) or f"{among} {where}"
+        return _outside(found, stream, _unknown if tests else measured) or f"{among} {where}"
     if not found.satisfied:
         verb = "is" if found.inside == 1 else "are"
         among = "present" if spec.region.is_nearest or found.box is None else "in the region"
@@ -150,10 +152,20 @@ def _stored(connection: Connection, stream: StreamSpec) -> SourceFacts | None:
         return None
 
 
-def _outside(found: Absence, stream: StreamSpec, facts: SourceFacts | None) -> str:
-    """Return a sentence if the region is outside all data, with a hint if swapped axes would explain it."""
+def _unknown() -> SourceFacts | None:
+    return None
+
+
+def _outside(found: Absence, stream: StreamSpec, measured: Measured) -> str:
+    """Return a sentence if the region is outside all data, with a hint if swapped axes would explain it.
+
+    A store is only measured if the region is outside the places of the slots' objects, as that reads a file.
+    """
+    if found.box is None or (found.extent is not None and meet(found.box, found.extent)):
+        return ""
+    facts = measured()
     extents = [one for one in (found.extent, None if facts is None else facts.extent) if one is not None]
-    if found.box is None or not extents or any(meet(found.box, extent) for extent in extents):
+    if not extents or any(meet(found.box, extent) for extent in extents):
         return ""
     where = facts if facts is not None and facts.extent is not None else SourceFacts(0, extent=found.extent)
     x, y = ("x", "y") if stream.planar else ("longitude", "latitude")

@@ -291,6 +291,8 @@ def _asked(context: StatementContext, spec: SnapshotSpec, stream: StreamSpec, me
     if found is None or found.asked == found.touched:
         return context.snapshots.asked.text(stream, spec, _each(measured))
     how_many = f"{found.asked} of {found.slots}"
+    if spec.lookup is not None:
+        return f"{how_many}: those that may have the object {spec.lookup!r}"
     if spec.region.is_nearest:
         return f"{how_many}: those that may have objects as near as the first that were found"
     among = f" of the {found.touched} whose cells it touches" if found.touched < found.slots else ""
@@ -304,7 +306,7 @@ def _each(measured: QueryMeasure) -> str:
 def _access(spec: SnapshotSpec, kind: KindExplanation, measured: QueryMeasure, usage: Usage | None) -> str:
     """Return how a snapshot finds its candidates."""
     if spec.lookup is not None:
-        return f"key: one look into each slot's hash table for {spec.lookup!r}, no scan"
+        return f"key: one look into the hash table of each slot asked for {spec.lookup!r}, no scan"
     if usage is not None:
         return f"scan of {usage.read} of {measured.objects} events; what is kept stands for the others"
     return kind.access

@@ -87,6 +87,8 @@ class KnnMembers(NamedTuple):
         sent: Whether the member was sent, bool.
         fresh: Whether the member must be sent again, bool.
         centre: float64 (2,).
+        place: The position of each object in `obj`, int32 (objects,). It is only right where `obj` has the
+            object at that position, so it needs no initial values.
     """
 
     obj: Array
@@ -97,11 +99,12 @@ class KnnMembers(NamedTuple):
     sent: Array
     fresh: Array
     centre: Array
+    place: Array
 
 
 @kernel
-def empty_members(room: Int) -> KnnMembers:
-    """Return space for `room` members of a query."""
+def empty_members(room: Int, objects: Int) -> KnnMembers:
+    """Return space for `room` members of a query, who are some of `objects` objects."""
     return KnnMembers(
         np.empty(room, np.int32),
         np.empty(room, np.int32),
@@ -111,6 +114,7 @@ def empty_members(room: Int) -> KnnMembers:
         np.empty(room, np.bool_),
         np.empty(room, np.bool_),
         np.empty(2, np.float64),
+        np.empty(objects, np.int32),
     )
 
 
@@ -218,27 +222,35 @@ def insert_member(ring: KnnMembers, count: Int, seen: MemberEvents, new: NewMemb
     sent[i], fresh[i] = had, True
 
 
-# For many changes at once: removed members leave gaps, and new members are appended until `compact`.
+# For many changes at once: removed members leave gaps, and new members are appended until `compact`. A member
+# is found by the position that `note_places` has noted; a search for each would take n² steps for n members.
+
+
+@kernel
+def note_places(ring: KnnMembers, count: Int) -> None:
+    """Note the positions of all members."""
+    obj, place = ring.obj, ring.place
+    for i in range(count):
+        place[obj[i]] = i
 
 
 @kernel
 def mark_removed(ring: KnnMembers, count: Int, out: Int) -> Flag:
     """Leave a gap in place of an object if it is a member; return whether it was sent."""
-    obj, at = ring.obj, 0
-    while at < count and obj[at] != out:
-        at += 1
-    if at == count:
+    at = ring.place[out]
+    if at < 0 or at >= count or ring.obj[at] != out:
         return False
-    obj[at] = _GONE
+    ring.obj[at] = _GONE
     return ring.sent[at]
 
 
 @kernel
 def append_member(ring: KnnMembers, count: Int, seen: MemberEvents, new: NewMember) -> None:
-    """Append a member after all others."""
+    """Append a member after all others, and note its position."""
     e, far, had = new
     ring.obj[count], ring.version[count], ring.rank[count] = seen.obj[e], seen.version[e], far
     ring.x[count], ring.y[count], ring.sent[count], ring.fresh[count] = seen.x[e], seen.y[e], had, True
+    ring.place[seen.obj[e]] = count
 
 
 @kernel

@@ -32,6 +32,7 @@ from stqsh.core.kernels.knn.circle_members import (
     empty_members,
     insert_member,
     mark_removed,
+    note_places,
     rank_members,
     remove_member,
     store_members,
@@ -167,7 +168,8 @@ def rank(
     for q in range(count):
         room = max(room, roster.start[q + 1] - roster.start[q] + seen.start[q + 1] - seen.start[q])
     snug = enough(circles.k)
-    ring, after = empty_members(room), empty_lists(count, len(roster.obj) + len(seen.obj))
+    ring = empty_members(room, len(world.order.codes))
+    after = empty_lists(count, len(roster.obj) + len(seen.obj))
     ranking = _Ranking(circles, turns, seen, ring, world)
     radius = circles.radius.copy()
     short = ShortCircles(
@@ -288,6 +290,8 @@ def _apply_events(ranking: _Ranking, q: Int, span: IndexRange, count: Int, out: 
     _, _, seen, ring, world = ranking
     radius = ranking.circles.radius[q]
     many = span.end - span.begin >= _MANY and count >= _CROWD
+    if many:
+        note_places(ring, count)
     for i in range(span.begin, span.end):
         if many:
             sent = mark_removed(ring, count, seen.obj[i])
