@@ -50,6 +50,11 @@ UNION ALL SELECT 'region' FROM areas WHERE name = ?1 AND dropped_seq IS NULL
 UNION ALL SELECT 'query stream' FROM query_streams WHERE name = ?1 AND dropped_seq IS NULL
 UNION ALL SELECT iif({IS_ALERT}, 'alert', 'sink') FROM sinks WHERE name = ?1 AND dropped_seq IS NULL
 LIMIT 1"""
+_NAMED = [
+    ("queries", LIVE),
+    *((table, "dropped_seq IS NULL") for table in ("streams", "tables", "areas", "query_streams", "sinks")),
+]
+"""The tables of objects that have names, and the condition for those that are there."""
 _OWN = "CASE WHEN spec <> '' THEN spec END"
 """The spec of a query that was registered individually or altered; for others the pattern has the content."""
 
@@ -124,6 +129,15 @@ def kind_named(db: ControlDb, name: str) -> str | None:
 
     found = db.just_read((_KINDS, name), read)  # REGISTER looks it up to bind, and again to write
     return "view" if found is None and name in known_views(db) else found
+
+
+def names_in_use(db: ControlDb, names: Sequence[str]) -> set[str]:
+    """Return which of some hundred names refer to an object, as `kind_named` finds them one by one."""
+    marks = ", ".join(f"?{number + 1}" for number in range(len(names)))
+    sql = " UNION ALL ".join(
+        f"SELECT name FROM {table} WHERE name IN ({marks}) AND {there}" for table, there in _NAMED
+    )
+    return {name for (name,) in db.query(sql, *names)} | (known_views(db).keys() & set(names))
 
 
 def known_functions(db: ControlDb) -> dict[str, FunctionSpec]:

@@ -199,6 +199,25 @@ def register(db: ControlDb, query: Registered) -> QueryRow:
     return QueryRow(row.seq, spec.name, spec.stream_id, spec, "active", row.seq, 0, row.at_us, query.owner)
 
 
+def register_all(db: ControlDb, queries: Sequence[Registered]) -> None:
+    """Log the REGISTER QUERY of several queries, whose names are free and differ, and add them.
+
+    Raises:
+        StqshError: another client has since dropped what a query uses.
+    """
+    with db.transaction(queries_only=True) as connection:
+        for query in queries:
+            check_used(db, query.spec)
+        logged = append_all(db, [(query.text, query.spec) for query in queries])
+        connection.executemany(
+            "INSERT INTO queries VALUES (?, ?, ?, ?, 'active', ?, 0, ?, ?, NULL)",
+            [
+                (row.seq, query.spec.name, query.spec.stream_id, row.spec, row.seq, row.at_us, query.owner)
+                for row, query in zip(logged, queries, strict=True)
+            ],
+        )
+
+
 def change_query(db: ControlDb, kind: QueryChange, text: str, query: QueryRow) -> LogRow:
     """Log a DROP, PAUSE or RESUME of a query and record its new state.
 
@@ -228,8 +247,8 @@ def log_change(db: ControlDb, kind: QueryChange, text: str, query: QueryChanged)
 def drop_queries(db: ControlDb, dropped: Sequence[tuple[str, QueryDropped]]) -> None:
     """Log the DROP of live queries, each with its text, and record their states."""
     with db.transaction(queries_only=True) as connection:
-        first = append_all(db, dropped)
-        rows = [(number, entry.id) for number, (_, entry) in enumerate(dropped, first)]
+        logged = append_all(db, dropped)
+        rows = [(row.seq, entry.id) for row, (_, entry) in zip(logged, dropped, strict=True)]
         connection.executemany("UPDATE queries SET state = 'dropped', seq = ? WHERE id = ?", rows)
 
 

@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 import orjson
@@ -57,6 +57,8 @@ _REMEDIES = {
 """How to remedy SQLite errors, by words in their messages."""
 _NEXT = "SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'log'"
 """The number of the log's next row, which is fixed within a write transaction."""
+_DEFINITIONS = (StreamSpec, TableSpec, AreaSpec, SinkSpec, QuerySpec, QueryStreamSpec)
+"""The entries that define something, whose id is the number of their row."""
 
 
 _Read = TypeVar("_Read")
@@ -336,7 +338,7 @@ def append(control: ControlDb, entry: LogEntry, text: str = "", payload: bytes |
     at_us = control.clock()
     with control.transaction(queries_only=True) as connection:
         seq = None  # SQLite gives the next number
-        if isinstance(entry, StreamSpec | TableSpec | AreaSpec | SinkSpec | QuerySpec | QueryStreamSpec):
+        if isinstance(entry, _DEFINITIONS):
             [seq] = connection.execute(_NEXT).fetchone()
             entry = replace(entry, id=seq)
         inserted = connection.execute(
@@ -347,17 +349,33 @@ def append(control: ControlDb, entry: LogEntry, text: str = "", payload: bytes |
     return LogRow(inserted.lastrowid, at_us, entry, text, payload)
 
 
-def append_all(control: ControlDb, entries: Sequence[tuple[str, LogEntry]]) -> int:
-    """Append rows that define nothing to the log, each with its text; return the number of the first."""
+class Logged(NamedTuple):
+    """A row of the log as it is written: its number, time, and content as JSON."""
+
+    seq: int
+    at_us: int
+    spec: str
+
+
+def append_all(control: ControlDb, entries: Sequence[tuple[str, LogEntry]]) -> list[Logged]:
+    """Append rows to the log, each with its text; a definition gets the number of its row as its id."""
     at_us = control.clock()
     with control.transaction(queries_only=True) as connection:
         [first] = connection.execute(_NEXT).fetchone()
+        logged = [
+            Logged(
+                number,
+                at_us,
+                to_text(replace(entry, id=number) if isinstance(entry, _DEFINITIONS) else entry),
+            )
+            for number, (_, entry) in enumerate(entries, first)
+        ]
         rows = [
-            (number, at_us, kind_of(entry), text, to_text(entry), None)
-            for number, (text, entry) in enumerate(entries, first)
+            (row.seq, at_us, kind_of(entry), text, row.spec, None)
+            for row, (text, entry) in zip(logged, entries, strict=True)
         ]
         connection.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", rows)
-    return int(first)
+    return logged
 
 
 def entries_after(control: ControlDb, seq: int, kinds: Collection[LogKind]) -> list[tuple[int, LogEntry]]:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.budget import share
 
 from stqsh.client.api import Session
 from stqsh.client.connection import Connection
+from stqsh.client.results import Answer
 from stqsh.client.statements import dispatch
 from stqsh.errors import StqshError
 from stqsh.lang.syntax.forms import alike_of
@@ -55,8 +62,50 @@ FORMS: dict[str, Callable[[int], str]] = {
 }
 
 
+NAMES = 16
+_NUMBERS = st.integers(0, NAMES - 1)
+_FORMED = ("rectangle", "rectangle", "circle", "limited", "beyond the pole", "unknown", "bare words")
+
+
+def run_of(form: str, first: int, count: int, pattern: str) -> list[str]:
+    """Return REGISTERs, or other statements, over the names from `first` on."""
+    names = [f"q{(first + n) % NAMES}" for n in range(count)]
+    return [pattern.format(name=name, select=FORMS[form](n)) for n, name in enumerate(names)]
+
+
+RUNS = st.builds(
+    run_of,
+    st.sampled_from(_FORMED),
+    _NUMBERS,
+    st.integers(1, 15),
+    st.sampled_from(
+        [
+            *["REGISTER QUERY {name} AS SELECT {select}"] * 8,
+            *["DROP QUERY {name}"] * 4,
+            *["CREATE SINK s{name} FOR {name} TO FILE 'out' FORMAT JSONL"] * 3,
+            "DROP QUERY IF EXISTS {name}",
+            "PAUSE QUERY {name}",
+            "RESUME QUERY {name}",
+            "ALTER QUERY {name} INSIDE (1, 2, 3, 4)",
+            "SELECT 1 AS {name}",
+            "EXPLAIN SELECT {select}",
+            "CREATE VIEW {name} AS SELECT oid, lon, lat FROM taxis",
+            "DROP VIEW {name}",
+            "DROP SINK s{name}",
+        ]
+    ),
+)
+"""Runs of statements that are alike, some of which fail."""
+
+
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Callable[[str], tuple[Session, ControlDb]]]:
+    with sessions_in(tmp_path) as open_session:
+        yield open_session
+
+
+@contextmanager
+def sessions_in(tmp_path: Path) -> Iterator[Callable[[str], tuple[Session, ControlDb]]]:
     tmp_path.joinpath("taxis.csv").write_text("oid,lon,lat,x,y,ts,speed\n1,1,2,1,2,2008-02-02 15:00:00,3\n")
     sessions: list[Session] = []
 
@@ -109,6 +158,45 @@ def test_what_is_stored_and_said_is_that_of_single_statements(
     errors = [one.replace("drop", "DROP") for one in said(alone, drops.replace("DROP", "drop"))]
     assert [one.replace("drop", "DROP") for one in said(alike, drops)] == errors
     assert written(alike_db) == written(alone_db)
+
+
+@share(2, 40)
+@given(runs=st.lists(RUNS, min_size=3, max_size=12))
+def test_scripts_do_what_their_statements_do_one_by_one(runs: list[list[str]]) -> None:
+    for form in set(_FORMED):  # so that each is bound by its form from the first on
+        parse("; ".join(run_of(form, 0, 12, "REGISTER QUERY {name} AS SELECT {select}")))
+    rest = [statement for run in runs for statement in run]
+    with tempfile.TemporaryDirectory() as name, sessions_in(Path(name)) as open_session:
+        (script, script_db), (typed, typed_db) = open_session("script"), open_session("typed")
+        while rest:  # a script ends with the first error; what follows it is another script
+            outcomes, error = tried(script, rest)
+            alone: list[str] = []
+            for done, statement in enumerate(rest, 1):  # noqa: B007
+                # In small letters, a statement has no form, and by itself it is in no group.
+                found, failure = tried(typed, [re.sub("^(REGISTER|DROP)", small, statement)])
+                alone += found
+                if failure is not None:
+                    break
+            assert outcomes == alone
+            assert error == failure
+            assert written(script_db) == written(typed_db)
+            rest = rest[done:]
+
+
+def small(found: re.Match[str]) -> str:
+    return found[0].lower()
+
+
+def tried(session: Session, script: list[str]) -> tuple[list[str], tuple[object, ...] | None]:
+    """Execute statements; return what they print and the first error, with its statement and place there."""
+    shown: list[str] = []
+    try:
+        for outcome in session.outcomes(";\n".join(script)):
+            shown.append(str(outcome.table.to_pylist() if isinstance(outcome, Answer) else outcome))
+    except StqshError as error:
+        piece, span = getattr(error, "piece", None), getattr(error, "span", None)
+        return shown, (type(error), error.message.lower(), error.hint, piece and piece.text.lower(), span)
+    return shown, None
 
 
 def test_a_name_in_use_is_refused_as_ever(opened: Callable[[str], tuple[Session, ControlDb]]) -> None:

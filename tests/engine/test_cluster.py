@@ -19,7 +19,7 @@ from stqsh.engine.config import EngineSettings
 from stqsh.engine.operators.slot_processor import SlotProcessor
 from stqsh.engine.operators.slot_task import EVALUATE, OperatorContext
 from stqsh.engine.spark import cluster
-from stqsh.engine.spark.cluster import LOOPBACK, driver_address, executors_python, prepare_host
+from stqsh.engine.spark.cluster import LOOPBACK, SOCKETS, driver_address, executors_python, prepare_host
 from stqsh.engine.spark.spark_session import configuration
 from stqsh.errors import ProfileError
 from stqsh.profile import Value
@@ -164,6 +164,13 @@ def test_executors_are_as_the_profile_says_and_on_one_machine_there_are_none(tmp
     local = configuration(EngineSettings(tmp_path, "local[2]", executor_memory="3g"))
     assert "spark.executor.memory" not in local
     assert local["spark.driver.host"] == LOOPBACK
+
+
+def test_sockets_have_a_short_path_where_yarn_would_give_them_a_long_one(tmp_path: Path) -> None:
+    assert configuration(EngineSettings(tmp_path, "yarn"))[SOCKETS] == "/tmp"
+    assert SOCKETS not in configuration(EngineSettings(tmp_path, "k8s://https://host:6443"))
+    mine = {SOCKETS: Value("/run/stqsh", "mine.yaml:3")}
+    assert configuration(EngineSettings(tmp_path, "yarn", of_spark=mine))[SOCKETS] == "/run/stqsh"
 
 
 def given(**settings: str) -> dict[str, Value]:

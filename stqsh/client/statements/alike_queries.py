@@ -86,14 +86,15 @@ class _BoundForm:
 
 
 def bound_alike(context: StatementContext, statement: RegisterQuery) -> QuerySpec | None:
-    """Return the spec of a statement whose form is bound, without its id; None if it must be bound itself."""
+    """Return the spec of a statement whose form is bound, without its id; None if it must be bound itself.
+
+    The name is not looked up: if it is in use, the binder says by what.
+    """
     alike = alike_of(statement)
     if alike is None or alike.form.count < _FEW:
         return None
     bound = context.connection.db.remembered(alike.form, lambda: _bound(context, statement, alike))
-    if bound is None or context.knows(statement.name.text):  # then the binder says what the name is
-        return None
-    return bound.filled(statement.name.text, alike.values)
+    return None if bound is None else bound.filled(statement.name.text, alike.values)
 
 
 def _bound(context: StatementContext, statement: RegisterQuery, alike: Alike) -> _BoundForm | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from importlib import import_module
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import TYPE_CHECKING, Any, Literal
 
 from stqsh import extensions
@@ -60,6 +60,7 @@ from stqsh.lang.binder.views import view_columns
 from stqsh.lang.errors import BindError, NotSupportedError, locating
 from stqsh.lang.printer.printer import to_sql
 from stqsh.lang.printer.queries import registration
+from stqsh.lang.syntax.forms import alike_of
 from stqsh.lang.syntax.parse import parse
 from stqsh.spec.log import RunSpec, RunToEnd, StreamPaused
 from stqsh.spec.query import BUILT_IN, QuerySpec, SnapshotSpec, kind_of_region
@@ -74,6 +75,7 @@ from stqsh.storage.catalogue import (
     find_table,
     find_view,
     live_streams,
+    names_in_use,
     stream_by_id,
 )
 from stqsh.storage.control_log import ControlDb, append
@@ -90,6 +92,8 @@ if TYPE_CHECKING:
 
 _OPS: dict[str, Literal[1, -1]] = {"+": 1, "-": -1}
 Action = Callable[[StatementContext, Any], Iterator[Outcome]]
+Together = Callable[[StatementContext, Sequence[statements.Statement]], list[Outcome]]
+"""Executes the first of some statements, as many as it can, and returns one message for each."""
 
 _SILENT_S = 1.0
 """How long a SELECT waits for inserted records before it reports the wait."""
@@ -100,9 +104,11 @@ def perform(context: StatementContext, statement: statements.Statement) -> Itera
     if context.connection.revive():
         step = context.connection.progress().step
         yield Message(f"the engine had died after step {step}; it is started again and goes on from there")
-    if isinstance(statement, statements.RegisterQuery) and (spec := bound_alike(context, statement)):
-        yield registered(context, statement, spec)
-        return
+    if isinstance(statement, statements.RegisterQuery):
+        spec = bound_alike(context, statement)
+        if spec is not None and not context.knows(spec.name):  # the binder says what has a name
+            yield registered(context, statement, spec)
+            return
     action = HANDLERS.get(type(statement))
     if action is None:
         bind(statement, context.view)  # raises if it is wrong or not supported yet
@@ -120,11 +126,51 @@ def register(context: StatementContext, statement: statements.RegisterQuery) -> 
 def registered(context: StatementContext, statement: statements.RegisterQuery, spec: QuerySpec) -> Message:
     """Register the query of a bound statement; return the message about it."""
     check_kind(context.connection.db, spec.kind)
-    text = f"{registration(statement, spec.text)};"
-    query = catalogue_writer.register(context.connection.db, catalogue_writer.Registered(text, spec))
+    catalogue_writer.register(context.connection.db, _registration(statement, spec))
     context.connection.wake()
+    return _registered_message(context, spec)
+
+
+def register_alike(context: StatementContext, group: Sequence[statements.Statement]) -> list[Outcome]:
+    """Register the queries of the first of some statements with a few calls of SQLite for all.
+
+    Args:
+        context: the client.
+        group: statements that `has_form` accepts.
+
+    Returns:
+        One message for each statement executed; empty if the first has to be executed by itself, because its
+        form is not bound or its name is in use.
+    """
+    db = context.connection.db
+    bound: dict[str, tuple[catalogue_writer.Registered, QuerySpec]] = {}
+    for statement in group:
+        assert isinstance(statement, statements.RegisterQuery)
+        spec = bound_alike(context, statement)
+        if spec is None or spec.name in bound or spec.kind not in BUILT_IN:
+            break
+        bound[spec.name] = _registration(statement, spec), spec
+    if not bound:
+        return []
+    used = names_in_use(db, list(bound))
+    made = list(takewhile(lambda one: one[1].name not in used, bound.values()))
+    catalogue_writer.register_all(db, [query for query, _ in made])
+    context.connection.wake()
+    return [_registered_message(context, spec) for _, spec in made]
+
+
+def has_form(statement: statements.Statement) -> bool:
+    """Return whether a statement is a REGISTER QUERY that was read by the form of an earlier one."""
+    return isinstance(statement, statements.RegisterQuery) and alike_of(statement) is not None
+
+
+def _registration(statement: statements.RegisterQuery, spec: QuerySpec) -> catalogue_writer.Registered:
+    return catalogue_writer.Registered(f"{registration(statement, spec.text)};", spec)
+
+
+def _registered_message(context: StatementContext, spec: QuerySpec) -> Message:
     remarks = window_remark(context, spec), _past_remark(context, spec), _region_remark(context, spec)
-    return Message("; ".join(filter(None, (f"query {query.name} registered", *remarks))))
+    return Message("; ".join(filter(None, (f"query {spec.name} registered", *remarks))))
 
 
 def window_remark(context: StatementContext, spec: QuerySpec) -> str:
@@ -649,17 +695,23 @@ def _perform_together(context: StatementContext, group: list[statements.Statemen
     failed: StqshError | None = None
     with context.connection.db.transaction(queries_only=True):  # what else they change, they say themselves
         try:
-            for is_drop, run in groupby(group, drops_one_query):
-                first, *others = run
-                outcomes += perform(context, first)  # it starts an engine that has died
-                dropped = drop_alike(context, others) if is_drop and others else None
-                if dropped is not None:
-                    outcomes += dropped
-                    continue
-                for statement in others:
-                    outcomes += perform(context, statement)
+            for together, alike in groupby(group, _together):
+                run = list(alike)
+                while run:
+                    outcomes += perform(context, run.pop(0))  # it starts an engine that has died
+                    if together is not None and run:
+                        others = together(context, run)
+                        outcomes += others
+                        del run[: len(others)]
         except StqshError as error:
             failed = error
     yield from outcomes
     if failed is not None:
         raise failed
+
+
+def _together(statement: statements.Statement) -> Together | None:
+    """Return what executes statements like this one together; None if nothing does."""
+    if has_form(statement):
+        return register_alike
+    return drop_alike if drops_one_query(statement) else None

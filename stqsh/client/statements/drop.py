@@ -130,21 +130,31 @@ def drops_one_query(statement: statements.Statement) -> bool:
     )
 
 
-def drop_alike(context: StatementContext, group: Sequence[statements.Statement]) -> list[Outcome] | None:
-    """Drop the queries of statements that `drops_one_query` accepts, with a few calls of SQLite for all.
+def drop_alike(context: StatementContext, group: Sequence[statements.Statement]) -> list[Outcome]:
+    """Drop the queries of the first of some statements with a few calls of SQLite for all.
+
+    Args:
+        context: the client.
+        group: statements that `drops_one_query` accepts.
 
     Returns:
-        Their outcomes; None if one of them fails or has a remark, so that each has to be executed by itself.
+        One message for each statement executed; empty if the first fails or may have a remark, so that it has
+        to be executed by itself.
     """
     db = context.connection.db
+    if live_sinks(db):
+        return []
     names = [statement.names[0].text for statement in group if isinstance(statement, statements.Drop)]
     found = live_queries_named(db, names)
-    if len(found) < len(names) or live_sinks(db):
-        return None
-    entries = (QueryDropped(found[name][0], name, found[name][1]) for name in names)
+    entries: list[QueryDropped] = []
+    for name in names:
+        known = found.pop(name, None)  # a name that comes twice is not there the second time
+        if known is None:
+            break
+        entries.append(QueryDropped(known[0], name, known[1]))
     catalogue_writer.drop_queries(db, [(f"DROP QUERY {identifier(entry.name)};", entry) for entry in entries])
     context.connection.wake()
-    return [Message(f"query {name} dropped") for name in names]
+    return [Message(f"query {entry.name} dropped") for entry in entries]
 
 
 def _fitting(context: StatementContext, statement: statements.Drop) -> Iterable[Name]:

@@ -37,6 +37,8 @@ CALLED = "stqsh-python"
 _FILES = "spark.files"
 ARCHIVE = "stqsh"
 """The name under which executors unpack the archive of `stqsh pack`: `spark.archives: FILE#stqsh`."""
+SOCKETS = "spark.python.unix.domain.socket.dir"
+"""The setting with the folder of the sockets by which Java and Python talk to each other."""
 _SECRET, _SECRET_FILE = "spark.authenticate.secret", "spark.authenticate.secret.file"
 _PYTHONPATH = "spark.executorEnv.PYTHONPATH"
 
@@ -51,6 +53,7 @@ _FREE = frozenset(
         "spark.locality.wait",
         "spark.local.dir",
         "spark.log.level",
+        SOCKETS,
         CHECKPOINT_MANAGER,
         "spark.ui.enabled",
         _PYTHONPATH,
@@ -117,6 +120,9 @@ def for_cluster(settings: EngineSettings, python_path: str) -> dict[str, str]:
         # Slots stay where their arrays are, unless their executor is busy for longer.
         "spark.locality.wait": "1s",
     }
+    if settings.master == "yarn":
+        # YARN's temporary folder, several long names deep, is too long for the path of a socket.
+        options[SOCKETS] = "/tmp"
     if settings.master.startswith("local-cluster["):
         # Other users of this machine can also connect to the loopback.
         options |= {"spark.authenticate": "true", _SECRET: secrets.token_hex(32)}

@@ -22,6 +22,7 @@ from stqsh.engine.spark.cluster import (
     DRIVER_JAVA,
     EXECUTOR_JAVA,
     LOOPBACK,
+    SOCKETS,
     executors_python,
     for_cluster,
     prepare_host,
@@ -192,7 +193,7 @@ def configuration(settings: EngineSettings) -> dict[str, str]:
             "spark.driver.bindAddress": LOOPBACK,
             "spark.authenticate": "true",
             "spark.local.dir": scratch,
-            "spark.python.unix.domain.socket.dir": scratch,
+            SOCKETS: scratch,
         }
     else:
         own |= for_cluster(settings, _python_path())
