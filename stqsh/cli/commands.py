@@ -61,6 +61,10 @@ Session = Annotated[
     str | None,
     typer.Option("--session", "-s", metavar="NAME", help="the session's name", autocompletion=session_names),
 ]
+SessionName = Annotated[
+    str | None,
+    typer.Argument(metavar="NAME", help="the session's name", autocompletion=session_names),
+]
 ProfileName = Annotated[
     str | None,
     typer.Option("--profile", metavar="NAME", help="a profile's name or file", autocompletion=profile_names),
@@ -137,7 +141,7 @@ def shell(  # noqa: PLR0913  (typer takes each option as a parameter)
     if version:
         show_version()
     elif command or file or not terminal:
-        texts = [("\n".join(command), "-c")] if command else []
+        texts = [(text, "-c") for text in command or ()]
         if command and session is None:
             options = replace(options, session=DEFAULT_NAME)
         _batch(file or ([] if command else ["-"]), texts, options)
@@ -166,11 +170,11 @@ def run(  # noqa: PLR0913
 
 
 @app.command(epilog=page("serve"))
-def serve(session: Session = None, profile: ProfileName = None) -> None:
+def serve(name: SessionName = None, session: Session = None, profile: ProfileName = None) -> None:
     """Run a session's engine in the foreground."""
     from stqsh.cli.sessions import serve as serve_session
 
-    raise typer.Exit(run_guarded(lambda: serve_session(session, profile)))
+    raise typer.Exit(run_guarded(lambda: serve_session(name or session, profile)))
 
 
 @app.command(epilog=page("sessions"))
@@ -182,14 +186,7 @@ def sessions(profile: ProfileName = None, format_: Format = None) -> None:
 
 
 @app.command(epilog=page("stop"))
-def stop(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", help="the session's name", autocompletion=session_names),
-    ] = None,
-    session: Session = None,
-    profile: ProfileName = None,
-) -> None:
+def stop(name: SessionName = None, session: Session = None, profile: ProfileName = None) -> None:
     """Stop a session's engine; the session is kept.
 
     It continues where it was when it is next used.
@@ -260,6 +257,8 @@ def restore(
 
 @app.command(epilog=page("logs"))
 def logs(
+    name: SessionName = None,
+    *,
     session: Session = None,
     profile: ProfileName = None,
     lines: Annotated[
@@ -271,7 +270,7 @@ def logs(
     """Show the log of a session's engine."""
     from stqsh.cli.logs import show_logs
 
-    raise typer.Exit(run_guarded(lambda: show_logs(session, profile, lines, follow, json=json)))
+    raise typer.Exit(run_guarded(lambda: show_logs(name or session, profile, lines, follow, json=json)))
 
 
 @app.command("map", epilog=page("map"))

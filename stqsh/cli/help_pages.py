@@ -38,7 +38,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("tail -f positions.jsonl | stqsh feed taxis -s work", "as they come"),
         ("stqsh feed taxis day.parquet", "by its name"),
     ),
-    "serve": (("stqsh serve -s work", "for a service manager; Ctrl-C ends it"),),
+    "serve": (("stqsh serve work", "for a service manager; Ctrl-C ends it"),),
     "sessions": (("stqsh sessions", ""), ("stqsh sessions --format jsonl", "for a program")),
     "stop": (("stqsh stop", "the session `default`"), ("stqsh stop work", "")),
     "rm": (("stqsh rm work", "what it held is said"), ("stqsh rm --force work trial", "also while in use")),
@@ -50,7 +50,11 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("stqsh restore again FROM /backup/monday", "the session `again` goes on from there"),
         ("stqsh restore again FROM /backup/monday --slots 8", "over eight slots"),
     ),
-    "logs": (("stqsh logs -n 20", ""), ("stqsh logs --follow --json", "for a program")),
+    "logs": (
+        ("stqsh logs -n 20", "the session `default`"),
+        ("stqsh logs work", ""),
+        ("stqsh logs --follow --json", "for a program"),
+    ),
     "map": (
         ("stqsh map", "the session's only stream"),
         ("stqsh map taxis near --to map.html", "a web page that updates itself"),

@@ -182,7 +182,7 @@ class Connection:
         if not is_full(self.home.path):
             self._had_room = now
         elif now - self._had_room > _FULL_S:
-            raise DiskFullError(self.home.path)
+            raise DiskFullError(self.home.path, is_temporary=self.home.temporary)
 
     def _check_engine(self) -> None:
         try:

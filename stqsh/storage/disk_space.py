@@ -22,14 +22,16 @@ RESERVE_FILES = 128
 class DiskFullError(StqshError):
     """The disk of a session's home has too little space for the streams to advance."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *, is_temporary: bool = False) -> None:
         free, needed = format_size(free_bytes(home)), format_size(RESERVE)
         files = free_files(home)
         if files is not None and files < RESERVE_FILES:
             free, needed = f"{files} files (inodes)", f"{RESERVE_FILES}"
         super().__init__(
-            f"only {free} are free on the disk of {home}, {needed} have to be",
-            hint="the streams wait, and go on by themselves once there is room",
+            f"only {free} are free on the disk of {home}, but a session needs {needed}",
+            hint="free some space, and run the script again"
+            if is_temporary
+            else "the streams wait, and go on by themselves once there is room",
         )
 
 

@@ -292,9 +292,13 @@ def test_who_waits_is_told_that_the_disk_is_full_once_it_has_been_for_a_while(co
     monkeypatch.setattr("stqsh.client.connection.is_full", lambda home: True)
     looks = connection.watch()
     next(looks)
-    with pytest.raises(DiskFullError, match=r"only .* free on the disk of .*, 256 MB have to be"):
+    words = r"only .* free on the disk of .*, but a session needs 256 MB"
+    with pytest.raises(DiskFullError, match=words) as raised:
         while True:
             next(looks)
+    assert "once there is room" in raised.value.hint
+    temporary = DiskFullError(connection.home.path, is_temporary=True)
+    assert temporary.hint == "free some space, and run the script again"
     monkeypatch.setattr("stqsh.client.connection.is_full", lambda home: False)
     looks = connection.watch()
     for _ in range(10):

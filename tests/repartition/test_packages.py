@@ -10,6 +10,7 @@ from support.repartition import POSTS, Dealt, drive, routing, run, write_posts
 
 from stqsh.client.api import Session
 from stqsh.engine.delivery.balancer import Balancer
+from stqsh.routing.packages import MOST_PACKAGES
 from stqsh.storage.session_settings import session_settings
 from stqsh.storage.stream_routes import stream_routes
 
@@ -41,8 +42,9 @@ def test_queries_move_in_packages_and_show_routing_says_how_many(tmp_path: Path)
         entry = stream_routes(session.connection.db, 1)[-1].entry
         total, count = entry.learned[-1], len(entry.cuts)
         assert count > 2
-        assert (
-            said[-1] == f"posts: {total} queries move in {count} batches, about 20 in each (routing.package)"
+        assert said[-1] == (
+            f"posts: {total} queries move in {count} batches, about {round(total / count)} in each"
+            " (routing.package)"
         )
         # The statement was in a script without a run, so it has not begun.
         assert run(session, "REPARTITION posts USING agrid INTO 4 SLOTS;") == [
@@ -53,6 +55,23 @@ def test_queries_move_in_packages_and_show_routing_says_how_many(tmp_path: Path)
         assert states[:-1] == [f"moved {one} of {total} queries" for one in moved[:-1]]
         assert states[-1] == "in force"
         assert routing(session)["version"] == entry.version + count - 1
+
+
+def test_what_is_said_of_packages_is_their_true_size_where_there_are_as_many_as_may_be(
+    tmp_path: Path,
+) -> None:
+    write_posts(tmp_path)
+    with local_session(tmp_path / "home", 2, 100, published=True) as session:
+        run(session, POSTS.create.format(folder=tmp_path) + MANY + "RUN 10 STEPS;")
+        run(session, SMALL + "REPARTITION posts USING grid INTO 2 SLOTS; RUN 1 STEPS;")
+        said = run(session, "SET routing.package = 1; REPARTITION posts USING agrid INTO 4 SLOTS;")
+        entry = stream_routes(session.connection.db, 1)[-1].entry
+    total, count = entry.learned[-1], len(entry.cuts)
+    assert total > MOST_PACKAGES
+    assert said[-1] == (
+        f"posts: {total} queries move in {count} batches, about {round(total / count)} in each"
+        f" (routing.package is 1, but a change has at most {MOST_PACKAGES} packages)"
+    )
 
 
 def test_a_change_replaces_the_packages_that_have_not_gone(tmp_path: Path) -> None:

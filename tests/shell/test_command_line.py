@@ -1,5 +1,6 @@
 """The command line: wrong input gets one clear text, and the exit codes of language.md, "Output"."""
 
+import json
 import os
 import re
 import subprocess
@@ -87,6 +88,14 @@ def test_a_script_that_is_not_utf8_is_said_with_its_line(tmp_path: Path) -> None
     (tmp_path / "x.stq").write_bytes(b"SHOW\n\xff;")
     done = stqsh(tmp_path, "run", "x.stq")
     assert (done.returncode, done.stderr) == (2, "x.stq:2: not valid UTF-8\nhint: save it as UTF-8\n")
+
+
+def test_each_option_c_has_statements_of_its_own(tmp_path: Path) -> None:
+    texts = ["SELECT 1 AS x", "-- nothing", "SELECT 2 AS y; SELECT 3 AS z"]
+    done = stqsh(tmp_path, "-q", *(word for text in texts for word in ("-c", text)))
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [tuple(line.values()) for line in rows] == [(1, {"x": 1}), (2, {"y": 2}), (3, {"z": 3})]
 
 
 def test_a_byte_order_mark_is_no_part_of_a_script(tmp_path: Path) -> None:
@@ -178,6 +187,8 @@ def test_sessions_and_stop(tmp_path: Path) -> None:
     assert listed[1].startswith("mine,stopped,,")
     assert stqsh(tmp_path, "stop", "--session", "mine").stderr == "session mine: no engine was running\n"
     assert stqsh(tmp_path, "stop", "mine").stderr == "session mine: no engine was running\n"
+    for words in ["logs", "mine"], ["logs", "--session", "mine"]:
+        assert stqsh(tmp_path, *words).stderr.startswith("session mine has no log")
     missing = stqsh(tmp_path, "stop", "--session", "other")
     assert missing.returncode == 2
     assert missing.stderr == "there is no session 'other'\nhint: sessions: mine\n"

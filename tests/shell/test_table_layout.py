@@ -35,8 +35,8 @@ def test_a_table_fits_and_loses_nothing(width: int | None) -> None:
 def test_a_long_text_stands_below_its_row_where_there_is_no_room_beside_it() -> None:
     shown = lines(QUERIES, 80)
     assert shown[2].split() == ["near", "range", "active", "8", "s", "0", "0"]
-    assert shown[3].startswith("    SELECT id, speed")
-    assert shown[-2].split()[:2] == ["three", "nearest"] and shown[-1] == "    SELECT id FROM boats"
+    assert shown[3].startswith("    text: SELECT id, speed")
+    assert shown[-2].split()[:2] == ["three", "nearest"] and shown[-1] == "    text: SELECT id FROM boats"
     assert "text" not in shown[0]
 
 
@@ -44,7 +44,13 @@ def test_columns_without_a_value_go_only_where_there_is_no_room() -> None:
     assert "accuracy" in lines(QUERIES, 200)[0] and "accuracy" not in lines(QUERIES, 80)[0]
 
 
-def test_two_columns_below_say_their_names() -> None:
+def test_a_column_below_says_its_name() -> None:
+    costs = "object 1.00, agrid 1.95, grid 1.96, qttree 1.97, quadtree 1.99"
+    rows = Rows("x", ("stream", "strategy", "cost by strategy"), (("taxis", "object", costs),))
+    assert lines(rows, 40)[3].startswith("    cost by strategy: object 1.00")
+
+
+def test_columns_below_say_their_names() -> None:
     rows = Rows("x", ("name", "from_here", "to"), (("a" * 15, "x" * 45, "y" * 46),))
     assert lines(rows, 61)[2:] == ["a" * 15, "    from_here: " + "x" * 45, "    to: " + "y" * 46]
 

@@ -165,12 +165,12 @@ def _change(last: StreamRoute | None) -> str | None:
     if last is None:
         return None
     entry = last.entry
-    balance = f"max/mean {entry.before:.2f}, {entry.predicted:.2f} expected"
+    balance = f"max/mean {entry.before:.2f} before, {entry.predicted:.2f} expected"
     by = f"balance, {entry.why}" if entry.is_automatic else entry.why
     if entry.layout:
         by += f" with {entry.layout}"
     packages = "1 package" if entry.packages == 1 else f"{entry.packages} packages"
-    return f"{by}: {balance}; {packages}, slots learned of {entry.moved:.0%} of the queries"
+    return f"{by}: {balance}; {packages}, {entry.moved:.0%} of the queries move"
 
 
 def _slot_rows(stream: str, table: RoutingTable, recent: RecentInput) -> Iterator[tuple[Any, ...]]:

@@ -15,6 +15,7 @@ from stqsh.lang.binder.bind import bind
 from stqsh.lang.errors import NotSupportedError
 from stqsh.lang.printer.printer import to_sql
 from stqsh.routing.adjusters import ADJUSTERS
+from stqsh.routing.packages import MOST_PACKAGES
 from stqsh.routing.strategies import STRATEGIES
 from stqsh.routing.table import RoutingTable
 from stqsh.sources.recent_input import RecentInput, recent_input
@@ -227,13 +228,20 @@ def _put_in_force(
     routing = f"{entry.strategy} over {_slots(entry.slots)}, version {entry.version}, {packages}, moving"
     by = f" by {plan.adjuster}" if plan.adjuster else ""
     yield Message(f"{stream.name}: {routing}")
-    yield Message(f"{stream.name}: max/mean {plan.before:.2f}, {plan.after:.2f} expected{by}")
+    yield Message(f"{stream.name}: max/mean {plan.before:.2f} before, {plan.after:.2f} expected{by}")
     if entry.cuts:
-        moved = f"{entry.learned[-1]:,} queries move in {len(entry.cuts)} batches"
-        yield Message(f"{stream.name}: {moved}, about {recent.settings.package:,} in each (routing.package)")
+        yield Message(f"{stream.name}: {_divided(entry, recent.settings.package)}")
     for progress in context.connection.watch() if context.is_script else ():
         if not (progress.stats.running or progress.stats.playing) or _is_in_force(control, stream.id, entry):
             return
+
+
+def _divided(entry: StreamRouted, size: int) -> str:
+    """Return into how many packages a change is divided, and how large they are."""
+    queries, count = entry.learned[-1], len(entry.cuts)
+    most = f" is {size:,}, but a change has at most {MOST_PACKAGES} packages"
+    reason = "routing.package" + (most if -(-queries // size) > MOST_PACKAGES else "")
+    return f"{queries:,} queries move in {count} batches, about {round(queries / count):,} in each ({reason})"
 
 
 def _is_in_force(control: ControlDb, stream: int, entry: StreamRouted) -> bool:

@@ -274,21 +274,20 @@ def _with_lines_below(
     """Return the table, with the columns that do not fit below each row."""
     head, *lines = aligned(beside, [column.width for column in beside])
     shown = [target.style(head, BOLD), "─" * min(target.width or 0, _total_width(beside))]
-    is_named = len(below) > 1 or below[0].width <= _SHORT
     for row in range(count):
         shown.append(lines[row])
         for column in below:
-            shown += _below(column, row, target, is_named=is_named)
+            shown += _below(column, row, target)
     return "\n".join(shown) + "\n"
 
 
-def _below(column: TextColumn, row: int, target: Target, *, is_named: bool) -> list[str]:
-    """Return a value on separate lines, with its column's name if there are several."""
+def _below(column: TextColumn, row: int, target: Target) -> list[str]:
+    """Return a value on separate lines, after its column's name."""
     value = column.values[row]
     if not value:
         return []
     lines = textwrap.wrap(
-        f"{column.name}: {value}" if is_named else value,
+        f"{column.name}: {value}",
         max(_FOLDED, (target.width or 0) - 1),
         initial_indent=_INDENT,
         subsequent_indent=_INDENT + "  ",
