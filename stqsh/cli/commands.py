@@ -169,12 +169,23 @@ def run(  # noqa: PLR0913
     _batch([file], [], replace(options, allow_run=allow_run))
 
 
+def _named(name: str | None, session: str | None) -> str | None:
+    """Return the session that an argument or the option `--session` names.
+
+    Raises:
+        CommandLineError: They name different sessions.
+    """
+    if name is not None and session is not None and name != session:
+        raise CommandLineError(f"two sessions are named: {name} and {session}", hint="name only one")
+    return name if name is not None else session
+
+
 @app.command(epilog=page("serve"))
 def serve(name: SessionName = None, session: Session = None, profile: ProfileName = None) -> None:
     """Run a session's engine in the foreground."""
     from stqsh.cli.sessions import serve as serve_session
 
-    raise typer.Exit(run_guarded(lambda: serve_session(name or session, profile)))
+    raise typer.Exit(run_guarded(lambda: serve_session(_named(name, session), profile)))
 
 
 @app.command(epilog=page("sessions"))
@@ -193,7 +204,7 @@ def stop(name: SessionName = None, session: Session = None, profile: ProfileName
     """
     from stqsh.cli.sessions import stop_session
 
-    raise typer.Exit(run_guarded(lambda: stop_session(name or session, profile)))
+    raise typer.Exit(run_guarded(lambda: stop_session(_named(name, session), profile)))
 
 
 @app.command("rm", epilog=page("rm"))
@@ -270,7 +281,7 @@ def logs(
     """Show the log of a session's engine."""
     from stqsh.cli.logs import show_logs
 
-    raise typer.Exit(run_guarded(lambda: show_logs(name or session, profile, lines, follow, json=json)))
+    raise typer.Exit(run_guarded(lambda: show_logs(_named(name, session), profile, lines, follow, json=json)))
 
 
 @app.command("map", epilog=page("map"))

@@ -42,19 +42,22 @@ _SIZE = (
     f" WHERE bucket = id / {SIZES_A_BUCKET}), size) END"
 )
 _QUERY = f"SELECT id, name, stream_id, spec, state, seq, {_SIZE}, since_us, owner, pattern FROM queries"
-_KINDS = f"""
-SELECT 'stream' FROM streams WHERE name = ?1 AND dropped_seq IS NULL
-UNION ALL SELECT 'query' FROM queries WHERE name = ?1 AND {LIVE}
-UNION ALL SELECT 'table' FROM tables WHERE name = ?1 AND dropped_seq IS NULL
-UNION ALL SELECT 'region' FROM areas WHERE name = ?1 AND dropped_seq IS NULL
-UNION ALL SELECT 'query stream' FROM query_streams WHERE name = ?1 AND dropped_seq IS NULL
-UNION ALL SELECT iif({IS_ALERT}, 'alert', 'sink') FROM sinks WHERE name = ?1 AND dropped_seq IS NULL
-LIMIT 1"""
-_NAMED = [
-    ("queries", LIVE),
-    *((table, "dropped_seq IS NULL") for table in ("streams", "tables", "areas", "query_streams", "sinks")),
-]
-"""The tables of objects that have names, and the condition for those that are there."""
+_EXISTS = "dropped_seq IS NULL"
+_NAMED = (
+    ("'stream'", "streams", _EXISTS),
+    ("'query'", "queries", LIVE),
+    ("'table'", "tables", _EXISTS),
+    ("'region'", "areas", _EXISTS),
+    ("'query stream'", "query_streams", _EXISTS),
+    (f"iif({IS_ALERT}, 'alert', 'sink')", "sinks", _EXISTS),
+)
+"""What objects with names are called, their tables, and the condition for those that exist, in SQL."""
+_KINDS = (
+    " UNION ALL ".join(
+        f"SELECT {kind} FROM {table} WHERE name = ?1 AND {exists}" for kind, table, exists in _NAMED
+    )
+    + " LIMIT 1"
+)
 _OWN = "CASE WHEN spec <> '' THEN spec END"
 """The spec of a query that was registered individually or altered; for others the pattern has the content."""
 
@@ -132,10 +135,10 @@ def kind_named(db: ControlDb, name: str) -> str | None:
 
 
 def names_in_use(db: ControlDb, names: Sequence[str]) -> set[str]:
-    """Return which of some hundred names refer to an object, as `kind_named` finds them one by one."""
+    """Return those names for which `kind_named` finds an object; `names` are at most some hundreds."""
     marks = ", ".join(f"?{number + 1}" for number in range(len(names)))
     sql = " UNION ALL ".join(
-        f"SELECT name FROM {table} WHERE name IN ({marks}) AND {there}" for table, there in _NAMED
+        f"SELECT name FROM {table} WHERE name IN ({marks}) AND {exists}" for _, table, exists in _NAMED
     )
     return {name for (name,) in db.query(sql, *names)} | (known_views(db).keys() & set(names))
 

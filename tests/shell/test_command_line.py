@@ -189,6 +189,12 @@ def test_sessions_and_stop(tmp_path: Path) -> None:
     assert stqsh(tmp_path, "stop", "mine").stderr == "session mine: no engine was running\n"
     for words in ["logs", "mine"], ["logs", "--session", "mine"]:
         assert stqsh(tmp_path, *words).stderr.startswith("session mine has no log")
+    for command in "stop", "logs", "serve":
+        both = stqsh(tmp_path, command, "mine", "--session", "other")
+        assert (both.returncode, both.stderr) == (
+            2,
+            "two sessions are named: mine and other\nhint: name only one\n",
+        )
     missing = stqsh(tmp_path, "stop", "--session", "other")
     assert missing.returncode == 2
     assert missing.stderr == "there is no session 'other'\nhint: sessions: mine\n"

@@ -280,9 +280,9 @@ def slots_of_key(states: list[SlotState], stream: StreamSpec, key: Key, tables: 
         for table in tables:
             chosen[slots_of(hashes, min(table.slots, count))] = True
         return chosen
-    known = f"s{stream.id}/objects/keys"
-    if stream.is_event:  # each slot knows the keys of its events by another index
+    if stream.is_event:  # the keys of events are in another index
         return np.ones(count, np.bool_)
+    known = f"s{stream.id}/objects/keys"
     found = (f"{known}/table" in one and Interner(one, known).find(keys, hashes)[0] >= 0 for one in states)
     return np.fromiter(found, np.bool_, count)
 

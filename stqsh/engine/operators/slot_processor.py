@@ -1,8 +1,8 @@
 """The fold of an operator as Spark calls it: a stateful processor, keyed by slot.
 
-For the driver Spark creates it, too, in a process of its own for each operator of a starting query,
-which only declares the state. The query waits for that process, so it imports none of the modules of the
-folds: the workers of executors import them with the first rows.
+When a query starts, Spark runs the processor of each operator once in a process on the driver's host, only to
+learn which state it declares, and the query waits for that process. Therefore this module imports none of the
+modules of the folds; the executors' workers import them with the first rows.
 """
 
 from __future__ import annotations
