@@ -40,10 +40,14 @@ from stqsh.spec.expression import (
     JoinExpr,
     NowExpr,
     RegionOfExpr,
+    changes_always,
     compared_with_now,
     has_node,
     rewrite,
 )
+
+_LookedUp = CallExpr | RegionOfExpr | InsideExpr | JoinExpr | CompareExpr | NowExpr
+"""What Aggregate cannot compute from records; of comparisons only those with NOW."""
 
 _MARK = "\0"
 """The first character of names of looked-up columns; no declared column begins with it."""
@@ -61,7 +65,7 @@ def separated(spec: AggregateSpec, tables: JoinedTables) -> SeparatedSpec:
     found: dict[Expr, ColumnExpr] = {}
 
     def column_for(node: Expr) -> Expr | None:
-        if not isinstance(node, CallExpr | RegionOfExpr | InsideExpr | JoinExpr | CompareExpr):
+        if not isinstance(node, _LookedUp):
             return None
         if isinstance(node, CompareExpr) and not has_node(node, NowExpr):
             return None
@@ -136,8 +140,16 @@ class CandidateLookups:
 
     def compared(self) -> list[tuple[Expr, int]]:
         """Return the looked-up expressions that are compared with NOW, and the durations added to NOW, µs."""
-        lookups = [msgspec.json.decode(text, type=tuple[Expr, ...]) for text in self._texts]
-        return [pair for exprs in lookups for expr in exprs for pair in compared_with_now(expr)]
+        return [pair for exprs in self._all() for expr in exprs for pair in compared_with_now(expr)]
+
+    def change_always(self, looks: Array) -> Array:
+        """Return whether NOW changes lookups, given by place, 0 for none, at other instants; bool (n,)."""
+        always = [any(map(changes_always, exprs)) for exprs in self._all()]
+        found: Array = np.array([False, *always])[looks]
+        return found
+
+    def _all(self) -> list[tuple[Expr, ...]]:
+        return [msgspec.json.decode(text, type=tuple[Expr, ...]) for text in self._texts]
 
     def keys(self, looks: Array, versions: Array, records: RecordColumns, now_us: int = 0) -> pa.BinaryArray:
         """Return the keys of the looked-up values of versions, null where `looks` is 0."""
@@ -170,12 +182,17 @@ class CandidateLookups:
         return self._texts.index(text) + 1
 
 
-def _type(node: CallExpr | RegionOfExpr | InsideExpr | JoinExpr | CompareExpr, tables: JoinedTables) -> str:
-    if isinstance(node, CallExpr):
-        return node.type
-    if isinstance(node, JoinExpr):
-        return tables.type(node.table, node.wanted)
-    return "STRING" if isinstance(node, RegionOfExpr) else "BOOLEAN"
+def _type(node: _LookedUp, tables: JoinedTables) -> str:
+    match node:
+        case CallExpr(type=kind):
+            return kind
+        case JoinExpr(table, _, wanted):
+            return tables.type(table, wanted)
+        case RegionOfExpr():
+            return "STRING"
+        case NowExpr():
+            return "TIMESTAMP"
+    return "BOOLEAN"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Queries whose rows change with time, because their select list, HAVING or ORDER BY compares with NOW."""
+"""Queries whose rows change with time, because their select list, HAVING or ORDER BY reads NOW."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stqsh.core.groups.group_store import GroupStore, GroupTotals
 from stqsh.core.groups.group_versions import GroupVersions
 from stqsh.core.groups.marks import DROP, END, WAKE, GroupClock, GroupMarks
 from stqsh.spec.aggregate import AggregateSpec
-from stqsh.spec.expression import Expr, compared_with_now
+from stqsh.spec.expression import Expr, changes_always, compared_with_now
 
 
 class PassingTime:
@@ -97,13 +97,21 @@ class PassingTime:
         return instants
 
     def _turns(self, versions: GroupVersions, clock: GroupClock) -> Iterator[tuple[Array, Array]]:
-        """Yield the versions during which a comparison with NOW changes, and the steps of the changes."""
+        """Yield the versions during which a value of NOW changes, and the steps of the changes."""
         position = self._store.positions(versions.queries)
-        awake = versions.by_query(np.isin(versions.queries, self.awake)) & (versions.totals["n"] > 0)
+        has_row = versions.by_query(self._store.have_one_row(versions.queries)) | (versions.totals["n"] > 0)
+        awake = versions.by_query(np.isin(versions.queries, self.awake)) & has_row
         forms = versions.by_query(self._store.queries.form[position])
         every, until = versions.by_query(self._every()[position]), self._until(versions, clock)
         for form in np.flatnonzero(np.bincount(forms[awake])).tolist():
             at, spec = np.flatnonzero(awake & (forms == form)), self._store.spec(form)
+            if any(map(changes_always, spec.over_groups)):
+                steps = _looks(int(every[at[0]]), clock)
+                begin = np.searchsorted(steps, versions.step[at], side="right")
+                lengths = np.maximum(np.searchsorted(steps, until[at]) - begin, 0)
+                number = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths - begin, lengths)
+                yield np.repeat(at, lengths), steps[number]
+                continue
             for value, shift in _compared(spec, states_of(self._store, spec, versions, at)):
                 known = np.flatnonzero(value.is_valid().to_numpy(zero_copy_only=False))
                 moment = value.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)[known] - shift
@@ -136,6 +144,13 @@ def _first_step(instants: Array, every: Array, clock: GroupClock) -> Array:
         heeds_end = instants <= timing.at(clock.closing)
         steps[heeds_end] = np.minimum(steps[heeds_end], clock.closing)
     return steps
+
+
+def _looks(every: int, clock: GroupClock) -> Array:
+    """Return the steps of the batch in which queries of one form are evaluated, ascending; int64 (n,)."""
+    begins = clock.timing.at(np.arange(clock.first, clock.last + 1))
+    steps = np.unique(_first_step(begins, np.full(len(begins), every), clock))
+    return steps[steps <= clock.last]
 
 
 def _compared(spec: AggregateSpec, states: States) -> Iterator[tuple[Any, int]]:

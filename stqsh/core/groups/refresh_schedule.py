@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import chain, product
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +25,8 @@ from stqsh.core.matching.time_events import compared_values, values_compared
 from stqsh.core.objects.batch_objects import BatchObjects
 from stqsh.core.queries.query_table import ACTIVE, QueryTable
 from stqsh.spec.aggregate import AggregateSpec
-from stqsh.spec.expression import Expr, compared_with_now
+from stqsh.spec.expression import Expr, changes_always, compared_with_now
+from stqsh.spec.query import GroupForm
 
 _KEPT = 1 << 14
 """The number of forms for which a process caches their comparisons with NOW."""
@@ -105,21 +106,29 @@ class QueryTimings(NamedTuple):
         sync_us: SYNC, int64; -1 for none.
         windows_us: WINDOW, int64; -1 for none.
         compared: Expressions outside of conditions that are compared with NOW, and the durations added, µs.
+        change_always: Whether NOW changes expressions outside of conditions at other instants, bool.
     """
 
     recomputed: Array
     sync_us: Array
     windows_us: Array
     compared: list[tuple[Expr, int]]
+    change_always: Array
 
 
-def timings_of_groups(forms: QueryForms, compared: Iterable[tuple[Expr, int]] = ()) -> QueryTimings:
-    """Return when aggregates are refreshed; `compared` has comparisons with NOW that are not in forms."""
+def timings_of_groups(
+    forms: QueryForms, compared: Iterable[tuple[Expr, int]] = (), change_always: Array | bool = False
+) -> QueryTimings:
+    """Return when aggregates are refreshed.
+
+    `compared` and `change_always`, bool (queries,), have what depends on NOW and is not in forms.
+    """
     return QueryTimings(
         forms.durations(lambda form: 1 if form.timing.each_step else None) > 0,
         forms.durations(lambda form: form.timing.sync_us),
         forms.durations(lambda form: form.timing.window_us),
         [*compared, *(pair for spec in forms.all() for pair in compared_in(spec))],
+        (forms.durations(_changes_always) > 0) | change_always,
     )
 
 
@@ -128,7 +137,8 @@ class RefreshSchedule:
 
     Queries without SYNC that are recomputed in each step are refreshed at the start of each tick, but over
     the records stored after the step. At the first refresh of a batch all slots send all of their members
-    again. After it each slot skips the refreshes at which its own members cannot have changed.
+    again. After it each slot skips the refreshes at which its own members cannot have changed; there are none
+    for queries with values that NOW changes always.
     """
 
     def __init__(
@@ -136,24 +146,27 @@ class RefreshSchedule:
     ) -> None:
         self._batch, self._queries, self._conditions = batch, queries, conditions
         self._recomputed, self._compared = timings.recomputed, timings.compared
+        self._always = timings.change_always | conditions.change_always
         self.every_us = np.where(timings.recomputed, batch.timing.tick, timings.sync_us)
         self.windows_us = timings.windows_us
 
     def by_duration(self) -> Iterator[Iterator[DueQueries]]:
         """Yield the refreshes in order of their steps, for each duration between refreshes."""
         active = (self.every_us > 0) & (self._queries.mode == ACTIVE)
-        for recomputed in (False, True):
-            some = active & (self._recomputed == recomputed)
+        for recomputed, always in product((False, True), repeat=2):
+            some = active & (self._recomputed == recomputed) & (self._always == always)
             for every_us in np.unique(self.every_us[some]).tolist():
-                yield self._due_every(
-                    every_us, np.flatnonzero(some & (self.every_us == every_us)), recomputed
-                )
+                mine = np.flatnonzero(some & (self.every_us == every_us))
+                yield self._due_every(every_us, mine, recomputed, always)
 
-    def _due_every(self, every_us: int, mine: Array, recomputed: bool) -> Iterator[DueQueries]:
+    def _due_every(self, every_us: int, mine: Array, recomputed: bool, always: bool) -> Iterator[DueQueries]:
         timing, clock = self._batch.timing, self._batch.clock
         after = next_refresh(timing, every_us, timing.last + 1, clock.last_step, clock.closing)
         begin = next_refresh(timing, every_us, clock.first_step, clock.last_step, clock.closing)
-        refreshes = self._refreshes(every_us, self.windows_us[mine], recomputed)
+        if always:
+            refreshes = refreshes_since(timing, every_us, steps_of(timing), clock.closing)
+        else:
+            refreshes = self._refreshes(every_us, self.windows_us[mine], recomputed)
         ends = [*(refresh.step for refresh in refreshes), after][1:]
         until = self._queries.until[mine]
         soonest = until.min(initial=NEVER)
@@ -183,6 +196,11 @@ class RefreshSchedule:
 
 
 @lru_cache(_KEPT)
+def _changes_always(form: GroupForm) -> int | None:
+    return 1 if any(map(changes_always, form.groups.over_records)) else None
+
+
+@lru_cache(_KEPT)
 def compared_in(spec: AggregateSpec) -> tuple[tuple[Expr, int], ...]:
     """Return what expressions over records compare with NOW, and the durations added to NOW."""
     return tuple(pair for expr in spec.over_records for pair in compared_with_now(expr))
@@ -208,6 +226,12 @@ def change_instants(
         # A comparison changes when NOW reaches the value, or 1 µs later, depending on the operator.
         found += [values - shift + late for shift in shifts.tolist() for late in (0, 1)]
     return _distinct(np.concatenate(found))
+
+
+def steps_of(timing: BatchTiming) -> Array:
+    """Return the instants at which the steps of a batch begin, µs, int64 (steps,)."""
+    instants: Array = timing.at(np.arange(timing.first, timing.last + 1))
+    return instants
 
 
 def stored_points(batch: StreamBatch, later: int) -> Array:

@@ -239,8 +239,7 @@ def member_changes(
     arrivals, since = _all_arrivals(context.batch.objects)
     if arrivals is None or len(arrivals.new) * len(positions) > PORTION:
         return None
-    compare = np.array([*(bool(one.instants) for one in context.conditions.templates), False])
-    timed = compare[context.queries.template[positions]]
+    timed = np.zeros(len(positions), bool)
     first, steps = context.batch.timing.first, np.array([due.refresh.step for due in dues])
     instants = np.array([due.refresh.instant for due in dues])
     floors = context.batch.timing.floors.at(np.array([due.seen for due in dues]))

@@ -80,10 +80,9 @@ class WindowIntervals:
             return np.zeros(len(positions), np.bool_)
         windows, every = schedule.windows_us[positions], schedule.every_us[positions]
         base = np.gcd(np.maximum(windows, 1), np.maximum(every, 1))
-        compare = np.array([*(bool(one.instants) for one in self._conditions.templates), False])
         suits = fixed[positions] & (windows > 0) & (windows // base <= _MOST)
         suits &= (due.refresh.instant % base == 0) & (self._queries.focal[positions] < 0)
-        suits &= ~self._conditions.move[positions] & ~compare[self._queries.template[positions]]
+        suits &= ~self._conditions.move[positions] & ~self._conditions.read_now[positions]
         if timing.report >= 0:
             suits &= windows <= timing.report
         found: Array = suits

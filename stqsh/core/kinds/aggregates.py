@@ -21,7 +21,7 @@ from stqsh.core.contract.query_kind import (
 from stqsh.core.groups.group_deltas import GroupDeltas, MemberChanges, is_count
 from stqsh.core.groups.group_merge import merge_groups
 from stqsh.core.groups.query_forms import FormedQueries, QueryForms, SlotGroups, changed_groups
-from stqsh.core.groups.refresh_schedule import DueQueries, RefreshSchedule, compared_in, timings_of_groups
+from stqsh.core.groups.refresh_schedule import DueQueries, RefreshSchedule, timings_of_groups
 from stqsh.core.groups.refreshed_members import RefreshedMembers, member_changes
 from stqsh.core.groups.region_tallies import RegionTallies, adds_up
 from stqsh.core.groups.shared_queries import SharedQueries, taken_back
@@ -40,6 +40,7 @@ from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.table import ArraySpec
 from stqsh.spec.aggregate import AggregateSpec
 from stqsh.spec.chunk import Chunk
+from stqsh.spec.expression import NowExpr, has_node
 from stqsh.spec.query import AGGREGATE, GroupForm
 
 _BY_PLACE = (
@@ -313,4 +314,5 @@ def _following(forms: QueryForms) -> Array:
 
 
 def _reads_now_or_is_approximate(form: GroupForm) -> int | None:
-    return 1 if form.groups.error > 0 or compared_in(form.groups) else None
+    reads_now = any(has_node(expr, NowExpr) for expr in form.groups.over_records)
+    return 1 if form.groups.error > 0 or reads_now else None

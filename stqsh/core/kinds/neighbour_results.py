@@ -257,7 +257,8 @@ class Groups(NeighbourResult):
 
     def timings(self) -> QueryTimings:
         """Return when the queries are refreshed."""
-        return timings_of_groups(self._groups.forms, self._lookups.compared())
+        always = self._lookups.change_always(self._queries.looks)
+        return timings_of_groups(self._groups.forms, self._lookups.compared(), always)
 
     def begin(self, positions: Array, step: int) -> None:
         """Mark the queries whose answers begin."""

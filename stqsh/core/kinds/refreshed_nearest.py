@@ -174,12 +174,11 @@ class RefreshedNearestLogic(RefreshedLogic):
     @cached_property
     def _lasting(self) -> Array:
         """Which queries have other neighbours only if records change, bool (queries,)."""
-        timings, templates = self._timings(), self._conditions.templates
+        timings, conditions = self._timings(), self._conditions
         if timings.compared:
             return np.zeros(len(self.queries), np.bool_)
-        follows = np.array([*(bool(one.instants or one.around) for one in templates), False])
-        lasting: Array = (timings.windows_us < 0) & ~follows[self.queries.template]
-        return lasting
+        lasting: Array = (timings.windows_us < 0) & ~timings.change_always
+        return lasting & ~conditions.read_now & ~conditions.move
 
     def _withdraw_lost(self, gone: Sent, due: DueQueries, windows_us: Array) -> None:
         """Withdraw members that are no longer among the nearest at a refresh, with what is shown of them."""

@@ -32,8 +32,10 @@ from stqsh.spec.expression import (
     NowExpr,
     OrExpr,
     Value,
+    changes_always,
     conjuncts,
     find_nodes,
+    has_node,
     rewrite,
 )
 from stqsh.spec.region import (
@@ -92,10 +94,20 @@ class Template:
         """Return the declared columns that it reads; `location` names those of x and y."""
         return sorted(name for name in columns_read(self.shape, location) if not name.startswith("\0"))
 
-    @property
-    def instants(self) -> list[CompareExpr]:
+    @cached_property
+    def instants(self) -> tuple[CompareExpr, ...]:
         """Its comparisons with NOW, or with NOW ± a constant, which is on the right."""
-        return [node for node in find_nodes(self.shape, CompareExpr) if has_now(node.right)]
+        return tuple(node for node in find_nodes(self.shape, CompareExpr) if has_now(node.right))
+
+    @cached_property
+    def reads_now(self) -> bool:
+        """Whether it depends on NOW."""
+        return has_node(self.shape, NowExpr)
+
+    @cached_property
+    def changes_always(self) -> bool:
+        """Whether NOW changes it at other instants than those of its comparisons with NOW."""
+        return changes_always(rewrite(self.shape, lambda node: NOW if has_now(node) else None))
 
     @cached_property
     def extents(self) -> frozenset[str]:
@@ -184,8 +196,13 @@ def _cover(expr: Expr) -> tuple[RegionAround, ...]:
 
 
 def has_now(expr: Expr) -> bool:
-    """Return whether the right side of a comparison is NOW or NOW ± a duration."""
-    return isinstance(expr, NowExpr) or (isinstance(expr, ArithmeticExpr) and expr.left == NOW)
+    """Return whether the right side of a comparison is NOW or NOW ± a duration, of a template or not."""
+    match expr:
+        case NowExpr() | ArithmeticExpr("+" | "-", NowExpr(), DurationExpr()):
+            return True
+        case ArithmeticExpr("+" | "-", NowExpr(), ColumnExpr(name)):
+            return name.startswith("\0")
+    return False
 
 
 def parameter(j: int) -> str:

@@ -268,14 +268,27 @@ class QueryConditions:
     @property
     def are_covered(self) -> Array:
         """Whether each query's condition holds only within moving regions of its own; bool (queries,)."""
-        covered = np.array([*(bool(template.cover) for template in self.templates), False])
-        return covered[self.queries.template]
+        return self._where([bool(template.cover) for template in self.templates])
 
     @property
     def move(self) -> Array:
         """Whether the condition of each query has a region that moves; bool (queries,)."""
-        moving = np.array([*(bool(template.around) for template in self.templates), False])
-        return moving[self.queries.template]
+        return self._where([bool(template.around) for template in self.templates])
+
+    @property
+    def read_now(self) -> Array:
+        """Whether the condition of each query depends on NOW; bool (queries,)."""
+        return self._where([template.reads_now for template in self.templates])
+
+    @property
+    def change_always(self) -> Array:
+        """Whether NOW changes each query's condition at unknown instants; bool (queries,)."""
+        return self._where([template.changes_always for template in self.templates])
+
+    def _where(self, holds: list[bool]) -> Array:
+        """Return what holds for the template of each query, False without a condition; bool (queries,)."""
+        found: Array = np.array([*holds, False])[self.queries.template]
+        return found
 
     def columns(self, names: Iterable[str], versions: Array) -> dict[str, pa.Array[Any]]:
         """Return columns of versions by name, and an unnamed one that determines the length of constants."""

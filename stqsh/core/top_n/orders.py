@@ -21,7 +21,7 @@ from stqsh.core.matching.query_conditions import QueryConditions
 from stqsh.core.matching.row_changes import ShowingQueries
 from stqsh.core.queries.registrations import NewQueries
 from stqsh.core.state.table import ArraySpec
-from stqsh.spec.expression import Expr, NowExpr, compared_with_now, has_node
+from stqsh.spec.expression import Expr, NowExpr, changes_always, compared_with_now, has_node
 from stqsh.spec.query import MOST_MEMBERS, OrderColumn, QuerySpec, SlotQuery, SnapshotSpec, Timing
 
 pc: Any = pyarrow.compute  # its stubs lack bytes
@@ -202,7 +202,10 @@ class QueryOrders:
         sync_us, windows_us = np.array([*durations, [-1, -1]], np.int64).T[:, self._queries.form]
         read = [value for form in used for value in _read_by(specs[form])]
         compared = [pair for value in read for pair in compared_with_now(value)]
-        return QueryTimings(self._queries.each_step & (sync_us < 0), sync_us, windows_us, compared)
+        always = [any(map(changes_always, _read_by(one))) for one in specs]
+        change_always = np.array([*always, False])[self._queries.form]
+        recomputed = self._queries.each_step & (sync_us < 0)
+        return QueryTimings(recomputed, sync_us, windows_us, compared, change_always)
 
     def places(self, form: int, versions: Array, now_us: int = 0, far: Array | None = None) -> pa.BinaryArray:
         """Return the places of records, see `places_of`."""

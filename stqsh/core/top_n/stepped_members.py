@@ -7,7 +7,7 @@ may change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,11 +16,16 @@ import pyarrow.compute as pc
 
 from stqsh.arrays import Array
 from stqsh.core.contract.query_kind import StreamBatch
-from stqsh.core.groups.refresh_schedule import change_instants, refreshes_since, stored_points
+from stqsh.core.groups.refresh_schedule import (
+    QueryTimings,
+    change_instants,
+    refreshes_since,
+    steps_of,
+    stored_points,
+)
 from stqsh.core.matching.query_context import QueryContext
 from stqsh.core.top_n.member_ranks import TopNMembers
 from stqsh.core.top_n.orders import with_distances
-from stqsh.spec.expression import Expr
 
 PlacesAt = Callable[[int, Array, int, Array], pa.BinaryArray]
 """Returns the places of records, given a form of queries, versions, the value of NOW, and distances."""
@@ -157,13 +162,13 @@ def member_codes(batch: StreamBatch, query: Array, step: Array, obj: Array) -> A
     return codes
 
 
-def steps_of_change(context: QueryContext, compared: Iterable[tuple[Expr, int]]) -> list[int]:
-    """Return the steps of a batch in which members or their order may change.
-
-    `compared` has what the order compares with NOW, and the durations added to NOW, µs.
-    """
-    batch = context.batch
-    points = [change_instants(batch, context.conditions, compared), stored_points(batch, 0)]
+def steps_of_change(context: QueryContext, positions: Array, timings: QueryTimings) -> list[int]:
+    """Return the steps of a batch in which the members of queries, or their order, may change."""
+    batch, always = context.batch, context.conditions.change_always | timings.change_always
+    if always[positions].any():
+        points = [steps_of(batch.timing)]
+    else:
+        points = [change_instants(batch, context.conditions, timings.compared), stored_points(batch, 0)]
     return [
         refresh.step for refresh in refreshes_since(batch.timing, batch.timing.tick, np.concatenate(points))
     ]

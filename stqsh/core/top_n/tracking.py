@@ -91,7 +91,7 @@ class TopNTracker:
         mine = queries.each_step & (queries.mode == ACTIVE)
         limits = queries.limit.astype(np.int64)
         before = self._stepped.after(np.setdiff1d(np.flatnonzero(mine), starting), limits, first - 1)
-        for step in steps_of_change(self._context, self._orders.timings().compared):
+        for step in steps_of_change(self._context, np.flatnonzero(mine), self._orders.timings()):
             after = self._stepped.after(np.flatnonzero(mine & (queries.until > step)), limits, step)
             changes = changes_between(before.of_queries(queries.until > step), after, step, objects)
             query, obj = after.members if step == first else (np.empty(0, np.int32),) * 2

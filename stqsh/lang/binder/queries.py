@@ -125,8 +125,14 @@ class _Query(NamedTuple):
     scope: Scope
 
     @property
-    def searches_extents(self) -> bool:
-        """Whether its members are extents that are searched in each step: the nearest, or those around."""
+    def searches_again(self) -> bool:
+        """Whether its members are found anew in each step, because records do not tell which ones change.
+
+        They are extents that are the nearest, or those around an object, or their condition reads NOW other
+        than in comparisons of times.
+        """
+        if changes_always(self.spec.condition):
+            return not self.scope.stream.keeps_none
         return self.scope.stream.extent is not None and (self.spec.region.is_nearest or _surrounds(self.spec))
 
 
@@ -183,8 +189,6 @@ def _timed(spec: QuerySpec, place: Span) -> QuerySpec:
         spec = _limited(spec)
     if spec.kind in (NEAREST.name, NEAREST_TOP_N.name):
         spec = _refreshed(spec)
-    if any(changes_always(one.value) for one in spec.result.select):
-        raise NotSupportedError("changes => true where a selected value changes with NOW in each step", place)
     if spec.kind not in BUILT_IN:
         raise NotSupportedError(f"changes of what depends on NOW, of a {spec.kind} query", place)
     return with_timing(spec, each_step=True)
@@ -210,7 +214,8 @@ def _dwelling(spec: QuerySpec, aggregates: AggregateSpec, *, is_significant: boo
     # Slots compute distances from the centre of a region only step by step; ALTER may make the centre move.
     far = not is_nearest and any(has_node(expr, DistanceExpr) for expr in aggregates.values)
     order = (OrderColumn(DistanceExpr(), False),) if is_nearest else ()
-    again = spec.timing.each_step and (is_nearest or _surrounds(spec))
+    anew = is_nearest or _surrounds(spec) or changes_always(spec.condition)
+    again = spec.timing.each_step and anew
     spec = with_timing(spec, each_step=reads_now or far or again)
     return _composed(with_result(spec, order=order, aggregates=replace(aggregates, error=0.0)), held=True)
 
@@ -231,27 +236,7 @@ def _strays(region: BoundRegion, columns: Iterable[SelectColumn | OrderColumn]) 
 
 def continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
     """Return the spec of a continuous SELECT, without its id and with an empty name."""
-    spec = _continuous(select, catalogue)
-    _check_now(spec, select)
-    return _composed(spec)
-
-
-def _check_now(spec: QuerySpec, select: Select) -> None:
-    """Raise `NotSupportedError` if members, their order or groups change with NOW at unknown instants."""
-    aggregates = spec.aggregates
-    ordered = [one.value for one in spec.result.order] + (aggregates.over_groups if aggregates else [])
-    grouped = aggregates.over_records if aggregates else []
-    clauses = (
-        ("a condition", [spec.condition], select.where),
-        ("an order", ordered, select.order_by[0] if select.order_by else select.having),
-        ("groups", grouped, select.items[0]),
-    )
-    for what, exprs, place in clauses:
-        if any(map(changes_always, exprs)):
-            raise NotSupportedError(
-                f"NOW in {what} of a continuous query other than in a comparison of times",
-                (place or select.items[0]).span,
-            )
+    return _composed(_continuous(select, catalogue))
 
 
 def _continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
@@ -275,7 +260,7 @@ def _continuous(select: Select, catalogue: CatalogueView) -> QuerySpec:
     spec = replace(query.spec, result=result, timing=timing_of(select), areas=_areas(query.spec, *listed))
     if spec.timing.sync_us is not None:
         return _refreshed(spec)
-    if query.searches_extents:
+    if query.searches_again:
         return with_timing(_refreshed(spec) if spec.region.is_nearest else _limited(spec), each_step=True)
     if result.limit is None:  # any order gives the same rows, because updates are sent in the order of keys
         return with_result(spec, order=())
@@ -354,7 +339,7 @@ def _check_forgotten(select: Select, spec: QuerySpec) -> None:
 def _continuous_aggregates(select: Select, query: _Query) -> QuerySpec:
     """Return a query for groups."""
     aggregates, timing = aggregated(select, query.scope), timing_of(select)
-    each_step = query.searches_extents or _heed_time(aggregates, query.spec.region)
+    each_step = query.searches_again or _heed_time(aggregates, query.spec.region)
     each_step = each_step and timing.sync_us is None
     names = [output.name for output in aggregates.select]
     columns = tuple(SelectColumn(*pair) for pair in zip(names, log_columns(aggregates), strict=True))

@@ -17,8 +17,22 @@ def nows(e: Any) -> list[Any]:
     return ([e] if with_now else []) + [found for part in e for found in nows(part)]
 
 
+def reads_now(e: Any) -> bool:
+    """Whether an expression depends on NOW."""
+    return isinstance(e, list) and (e == ["now"] or any(map(reads_now, e)))
+
+
+def changes_always(e: Any) -> bool:
+    """Whether an expression reads NOW other than in comparisons with it."""
+    if not isinstance(e, list):
+        return False
+    return e == ["now"] or any(map(changes_always, e[2:3] if nows([e])[:1] == [e] else e))
+
+
 def moments(case: Case) -> list[int]:
     """The steps at which anything can happen: records, commands, and instants that matter by themselves."""
+    if any(changes_always([query["condition"], *_computed(query)]) for query in case.queries):
+        return list(range(1, case.steps + 1))
     clock, steps = case.clock, {1, case.steps, *(s for s, _ in case.records), *(s for s, _ in case.commands)}
     steps |= {clock.step_of(t) + d for t in instants_of(case) for d in (-1, 0, 1, 2)}
     for dwell in {query["options"].get("dwell_us", 0) for query in case.queries}:
@@ -48,12 +62,7 @@ def instants_of(case: Case) -> set[int]:
     spec, out, world = case.spec, set(), world_of(case)
     times = [name for name, kind in spec["columns"] if kind == "TIMESTAMP"]
     turning = [e for query in case.queries for e in nows(query["condition"])]
-    computing = [
-        e
-        for query in case.queries
-        for name in ("aggregates", "first")
-        for e in nows([*(query.get(name) or {}).values()])
-    ]
+    computing = [e for query in case.queries for e in nows(_computed(query))]
     for _, row in case.records:
         out.add(row[spec["time"]] + (spec["report_every_us"] or spec["keep_us"] or 0))
         for _, _, left, right in turning:
@@ -65,6 +74,11 @@ def instants_of(case: Case) -> set[int]:
         if command["op"] == "register":
             out.add(case.clock.at(step) + (command["query"]["for_us"] or 0))
     return out
+
+
+def _computed(query: Spec) -> list[Any]:
+    """What a query computes of its members."""
+    return [part for name in ("aggregates", "first") for part in (query.get(name) or {}).values()]
 
 
 def run(case: Case, every_step: bool = False, closing: int = 0) -> list[Update]:

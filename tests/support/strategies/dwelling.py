@@ -12,7 +12,8 @@ from support.oracle import parts_of
 from support.strategies.groups import dwelling, group_cases
 from support.strategies.refreshes import refreshed_cases
 from support.strategies.timely import timely_cases
-from support.strategies.top_n import elapsed, limited_query
+from support.strategies.top_n import limited_query
+from support.strategies.turning import may_turn, restless, timed
 from support.strategies.whole import cases
 
 
@@ -52,10 +53,11 @@ def _durations(tick: int) -> st.SearchStrategy[int]:
 @st.composite
 def _timed(draw: st.DrawFn, case: Case, query: dict[str, Any]) -> dict[str, Any]:
     """A query with changes that shows what depends on NOW; it looks at its members in each step."""
-    shown, is_nearest = draw(elapsed(case)), query["region"]["type"] == "nearest"
+    shown, is_nearest = draw(timed(case)), query["region"]["type"] == "nearest"
     order = [[["distance"], False, False]] if is_nearest else []
     first = {"order": order, "limit": 2**31 - 1, "each_step": True, "timed": [shown]}
     select = [["oid", ["col", "oid"]], ["fresh", shown]]
+    query = draw(restless(case, query)) if may_turn(case) and draw(st.booleans()) else query
     options = query["options"] | {"changes": True}
     options |= {"dwell_us": draw(_durations(case.clock.tick_us))} if draw(st.booleans()) else {}
     kind = "refreshed_nearest_first" if is_nearest else "first"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from support.cases import Case, Command, Spec
 from support.oracle.expressions import parts_of
-from support.oracle.whole import nows
+from support.oracle.whole import changes_always, reads_now
 from support.strategies.functions import function, literal
 
 ALL = {"type": "all"}
@@ -95,17 +95,19 @@ def dwelling(query: Spec, dwell_us: int) -> Spec:
     form, is_nearest = query["aggregates"], query["region"]["type"] == "nearest"
     query = query | {"options": query["options"] | {"dwell_us": dwell_us}}
     read = [e for e, _ in form["groups"]] + [one[1] for one in form["measures"] if one[1] is not None]
-    timed, far = [e for e in read if nows(e)], parts_of(read, "distance") and not is_nearest
+    timed, far = [e for e in read if reads_now(e)], parts_of(read, "distance") and not is_nearest
     sync = {name: form.get(name) for name in ("sync_us", "window_us")}
     strays = far and query["region"]["type"] == "moving_circle"
     refreshed = sync["sync_us"] is not None
     if is_nearest:
-        kind = "refreshed_nearest_first" if refreshed or timed else "nearest_first"
+        again = refreshed or timed or form.get("each_step")
+        kind = "refreshed_nearest_first" if again else "nearest_first"
     elif refreshed or form.get("each_step") or strays:
         kind = "refreshed_first" if refreshed else "first"
     else:
         return query | {"kind": "dwelling_aggregate"}
-    each_step = bool(timed or far)
+    always = not refreshed and changes_always(query["condition"])
+    each_step = bool(timed or far or always)
     order = [[["distance"], False, False]] if is_nearest else []
     first = {"order": order, "limit": 2**31 - 1, "each_step": each_step, "timed": timed}
     return query | {"kind": kind, "first": first | sync}

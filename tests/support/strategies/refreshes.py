@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from support.cases import Case, Command, Spec
 from support.oracle import parts_of
-from support.oracle.whole import nows
+from support.oracle.whole import reads_now
 from support.strategies.groups import ALL, FAR, forms_over, group_cases, has_distances, values_of
-from support.strategies.top_n import elapsed, top_n_cases
+from support.strategies.top_n import top_n_cases
+from support.strategies.turning import elapsed, may_turn, restless, timed
 from support.strategies.whole import cases
 
 
@@ -135,13 +136,17 @@ def rows_refreshed(draw: st.DrawFn, case: Case, query: Spec) -> Spec:
         dwell = draw(st.sampled_from([None, None, None, 1, tick, 2 * tick + 1, 6 * tick]))
         options |= {} if dwell is None else {"dwell_us": dwell}
     if draw(st.integers(0, 3)) == 0:
-        fresh = draw(elapsed(case))
+        fresh = draw(timed(case))
         query, options = query | {"select": [*query["select"], ["fresh", fresh]]}, options | {"changes": True}
         first["timed"] = [fresh]
     if is_nearest and draw(st.integers(0, 2)) == 0:
         first["order"] = [[draw(elapsed(case)), draw(st.booleans()), False], *first["order"]]
         timing = draw(st.sampled_from([timing, {}]))
-    first["each_step"] = bool(strays or first.get("timed") or nows(first["order"]))
+    first["each_step"] = bool(strays or first.get("timed") or reads_now(first["order"]))
+    if may_turn(case) and draw(st.integers(0, 3)) == 0:
+        query = draw(restless(case, query))
+        if is_nearest and draw(st.booleans()):
+            timing, first["each_step"] = {}, True
     if not first["each_step"] and not timing:
         timing = {"sync_us": tick}
     kind = "refreshed_nearest_first" if is_nearest else "refreshed_first"

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from support.cases import Case, Spec
 from support.oracle import parts_of
-from support.oracle.whole import nows
+from support.oracle.whole import changes_always, reads_now
 from support.strategies.streams import Scope
+from support.strategies.turning import may_turn, restless, timed
 
 
 @st.composite
@@ -41,14 +42,6 @@ def limited_neighbours(draw: st.DrawFn, spec: Spec, query: Spec) -> Spec:
 
 
 @st.composite
-def elapsed(draw: st.DrawFn, case: Case | Scope) -> Any:
-    """Whether a record is younger than a duration."""
-    ago = draw(st.sampled_from([0, 1, 2, 3])) * case.clock.tick_us + draw(st.integers(0, 1))
-    since = ["arith", "-", ["now"], ["dur", ago]]
-    return ["cmp", draw(st.sampled_from([">", "<="])), ["col", case.spec["time"]], since]
-
-
-@st.composite
 def limited_query(draw: st.DrawFn, case: Case | Scope, query: Spec) -> Spec:
     """The query with an ORDER BY over what it shows, and a LIMIT."""
     if query["kind"] == "nearest":
@@ -65,10 +58,13 @@ def limited_query(draw: st.DrawFn, case: Case | Scope, query: Spec) -> Spec:
             values.append(["distance"])
             shown += [["farther", ["distance"]]] if draw(st.booleans()) else []
     if draw(st.integers(0, 2)) == 0:
-        values = [draw(elapsed(case))]
+        values = [draw(timed(case))]
+    if may_turn(case) and draw(st.integers(0, 5)) == 0:
+        query = draw(restless(case, query))
     by = st.tuples(st.sampled_from(values), st.booleans(), st.booleans()).map(list)
     order = draw(st.lists(by, max_size=2))
-    each_step = bool(parts_of([order, shown], "distance") or nows(order))
+    each_step = bool(parts_of([order, shown], "distance") or reads_now(order))
+    each_step |= changes_always(query["condition"])
     limit = draw(st.sampled_from(_LIMITS))
     first = {"order": order, "limit": limit, "each_step": each_step}
     return query | {"kind": "first", "select": shown, "first": first}
