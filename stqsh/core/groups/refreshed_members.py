@@ -239,7 +239,7 @@ def member_changes(
     arrivals, since = _all_arrivals(context.batch.objects)
     if arrivals is None or len(arrivals.new) * len(positions) > PORTION:
         return None
-    timed = np.zeros(len(positions), bool)
+    timed = context.conditions.read_now[positions]
     first, steps = context.batch.timing.first, np.array([due.refresh.step for due in dues])
     instants = np.array([due.refresh.instant for due in dues])
     floors = context.batch.timing.floors.at(np.array([due.seen for due in dues]))

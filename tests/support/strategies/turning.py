@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from support.cases import Case, Spec
-from support.oracle import parts_of
+from support.oracle import accepted, parts_of
 from support.strategies.functions import function, literal
 from support.strategies.streams import Scope
 
@@ -143,6 +143,7 @@ def restless_cases(draw: st.DrawFn, cases: st.SearchStrategy[Case], of: Any) -> 
     time = case.spec["time"]
     records = [(at[step], row | {time: row[time] + late[step]}) for step, row in case.records]
     commands = [(at[step], command) for step, command in case.commands]
+    records = accepted(case.spec, case.clock, records)
     case = replace(case, steps=max(at.values()) + 5, records=records, commands=commands)
     asked = draw(st.lists(st.sampled_from(case.queries), min_size=1, max_size=3))
     added = [(1, {"op": "register", "query": draw(of(case, one, 900 + i))}) for i, one in enumerate(asked)]
