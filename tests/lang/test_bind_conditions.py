@@ -8,8 +8,9 @@ import pytest
 from support.typed import plain
 
 from stqsh.lang.binder.bind import Catalogue, bind
-from stqsh.lang.errors import BindError, NotSupportedError
+from stqsh.lang.errors import BindError
 from stqsh.lang.syntax.parse import parse
+from stqsh.spec.query import QuerySpec
 
 MINUTE = 60_000_000
 T0 = 1_201_964_400_000_000  # 2008-02-02T15:00:00Z
@@ -248,10 +249,8 @@ WRONG = [
     ("speed AFTER '10 mins ago'", "speed is not a TIMESTAMP", None),
     ("ts AFTER '10 fortnights ago'", "'10 fortnights ago' is not a time span", None),
 ]
-LATER = [
-    (text, "NOW in a condition of a continuous query other than in a comparison of times")
-    for text in ("NOW > '2008-02-02'", "(NOW - ts) / 1 min > 5", "NOW - ts > speed", "NOW > NOW - 1 s")
-]
+RESTLESS = ["NOW > '2008-02-02'", "(NOW - ts) / 1 min > 5", "NOW - ts > speed", "NOW > NOW - 1 s"]
+"""Conditions that NOW changes at instants that no comparison of times names."""
 
 
 @pytest.mark.parametrize(("text", "expected"), BOUND, ids=[text for text, _ in BOUND])
@@ -280,12 +279,27 @@ def test_a_wrong_condition_is_told(text: str, message: str, close: str | None, t
     assert caught.value.place is not None
 
 
-@pytest.mark.parametrize(("text", "what"), LATER)
-def test_what_conditions_cannot_do_yet(text: str, what: str, taxis: Catalogue) -> None:
-    [statement] = parse(f"REGISTER QUERY q AS SELECT * FROM taxis WHERE {text}")
-    with pytest.raises(NotSupportedError) as caught:
-        bind(statement, taxis)
-    assert caught.value.message == f"not supported yet: {what}"
+@pytest.mark.parametrize("text", RESTLESS)
+def test_what_time_alone_changes_is_looked_at_in_each_step(text: str, taxis: Catalogue) -> None:
+    def bound(clauses: str, shown: str = "*") -> QuerySpec:
+        [statement] = parse(f"REGISTER QUERY q AS SELECT {shown} FROM taxis WHERE {clauses}")
+        found = bind(statement, taxis).spec
+        assert isinstance(found, QuerySpec)
+        return found
+
+    asked = {
+        "first": bound(text),
+        "aggregate": bound(text, "COUNT(*)"),
+        "refreshed_nearest_first": bound(f"{text} NEAREST 3 TO 'ambulance'"),
+        "refreshed_nearest": bound(f"{text} NEAREST 3 TO 'ambulance'", "COUNT(*)"),
+    }
+    assert {name: (one.kind, one.timing.each_step) for name, one in asked.items()} == {
+        name: (name, True) for name in asked
+    }
+    refreshed = bound(f"{text} SYNC 10 s")
+    assert (refreshed.kind, refreshed.timing.each_step) == ("refreshed_first", False)
+    calm = bound("ts > NOW - 1 min")
+    assert (calm.kind, calm.timing.each_step) == ("range", False)
 
 
 def test_whole_keys_take_numbers_in_quotes_and_nothing_else(taxis: Catalogue) -> None:

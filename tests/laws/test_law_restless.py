@@ -21,7 +21,7 @@ FEATURES = {
 }
 
 
-@share(4)
+@share(2)
 @pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
 @given(st.data(), cuts, slots, restarts)
 def test_rows_follow_the_clock(
@@ -31,7 +31,7 @@ def test_rows_follow_the_clock(
     assert memory.run(case, count, cut(case, size), again).updates == oracle.run(case)
 
 
-@share(4)
+@share(2)
 @pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
 @given(st.data(), cuts, slots, restarts)
 def test_groups_follow_the_clock(

@@ -16,7 +16,7 @@ from stqsh.lang.binder.views import placed
 from stqsh.lang.catalogue import CatalogueView
 from stqsh.lang.errors import BindError, NotSupportedError
 from stqsh.lang.syntax.parse import parse
-from stqsh.spec.expression import DistanceExpr, has_node
+from stqsh.spec.expression import DistanceExpr, changes_always, has_node
 from stqsh.spec.query import BUILT_IN, QuerySpec, with_members
 from stqsh.spec.stream import StreamSpec
 
@@ -36,6 +36,8 @@ def alter_query(statement: AlterQuery, catalogue: CatalogueView) -> QuerySpec:
     unsupported = _unsupported(query, now, catalogue.stream(query.stream))
     if unsupported is None and _in_form_of(now, was) != was:
         unsupported = "ALTER QUERY by which DISTANCE means something else, or the query as a whole does"
+        if changes_always(was.condition) != changes_always(now.condition):
+            unsupported = "ALTER QUERY by which NOW changes a condition in each step, or no longer does"
     if unsupported is not None:
         raise NotSupportedError(unsupported, _place(statement))
     return _in_form_of(query, now)
