@@ -222,5 +222,7 @@ def order_operators(query: QuerySpec | SnapshotSpec) -> tuple[str, ...]:
     if isinstance(query, SnapshotSpec):
         return ("sort and limit",)
     limited = () if query.result.limit is None else (f"top {query.result.limit}",)
-    again = ("ordered again in each step",) if query.timing.each_step and query.timing.sync_us is None else ()
+    again = (
+        ("looked at again in each step",) if query.timing.each_step and query.timing.sync_us is None else ()
+    )
     return (*limited, *again)
