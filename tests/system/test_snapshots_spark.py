@@ -99,9 +99,11 @@ def test_a_select_starts_an_engine_again_that_was_killed_with_its_parent(files: 
         said, answer = session.execute("SELECT oid, s FROM ticks;")
         assert isinstance(said, Message) and isinstance(answer, Answer)
         assert said.text.startswith(f"the engine had died after step {step}; it is started again")
-        assert answer.step == step and answer.table["s"].to_pylist() == [step - 1] * 20
+        # The engine may be killed after a step and before it says so.
+        assert step <= answer.step <= step + 1
+        assert answer.table["s"].to_pylist() == [answer.step - 1] * 20
         assert is_alive(read_engine(session.home))
-        while session.progress().step <= step:  # it plays on
+        while session.progress().step <= answer.step:  # it plays on
             time.sleep(0.1)
         kill_all(session)
         time.sleep(2 * ENGINE_LOOK_S)
